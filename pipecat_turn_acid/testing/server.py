@@ -1,0 +1,720 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""An OpenAI-compatible chat completion server that follows a script and keeps a log.
+
+It answers in one of two ways, with the same engine behind both. Over TCP, for any client::
+
+    async with ScriptedChatServer(script).serve() as base_url:
+        service = OpenAILLMService(api_key="scripted", base_url=base_url)
+
+And in process, for virtual time: the ``openai`` client runs as it is, down to its HTTP client,
+whose transport hands the request to the server in the same event loop. No socket, no thread, so
+the same run takes the same ticks each time::
+
+    client = ScriptedChatServer(script).client()
+
+Unlike any public mock it is strict: a history that OpenAI would refuse is answered with OpenAI's
+400.
+"""
+
+import asyncio
+import importlib
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from loguru import logger
+
+from pipecat_turn_acid.testing.checks import Finding, check_request, errors
+from pipecat_turn_acid.testing.script import (
+    Answerer,
+    ChatRequest,
+    Delay,
+    Disconnect,
+    HttpError,
+    Reply,
+    Stall,
+)
+from pipecat_turn_acid.testing.wire import (
+    Chunk,
+    SentCall,
+    Step,
+    completion,
+    error_body,
+    sse,
+    stream,
+)
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = [
+    "Body",
+    "ConnectionDroppedError",
+    "Handler",
+    "HttpRequest",
+    "HttpResponse",
+    "Outcome",
+    "RequestRecord",
+    "ScriptedChatServer",
+    "settle_platform",
+]
+
+IN_PROCESS_URL: Final = "http://scripted.invalid/v1"
+"""Where the in-process client believes the server to be; the name can never be resolved."""
+
+_CREATED: Final = 1_767_225_600
+
+
+class ConnectionDroppedError(Exception):
+    """The server drops the connection; a front raises what its client would see."""
+
+
+class Body(Protocol):
+    """The bytes of a response, which arrive over time."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Iterate over the pieces as they are sent."""
+        ...
+
+    async def aclose(self) -> None:
+        """Take notice that the client has gone. Harmless at the end."""
+        ...
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request as either front hands it over.
+
+    Parameters:
+        method: The method, in capitals.
+        path: The path, without a query.
+        headers: The headers, with lower-case names.
+        body: The body.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class HttpResponse:
+    """A response as a handler hands it back.
+
+    Parameters:
+        status: The status.
+        headers: The headers.
+        body: The body; bytes, or something to iterate over while it is sent.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes | Body
+
+
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+
+class Outcome(Enum):
+    """What became of a request.
+
+    Parameters:
+        OPEN: It is being answered.
+        FINISHED: The whole answer was sent.
+        REFUSED: The check of the request failed, and it was answered 400.
+        FAILED: The script asked for an error.
+        BROKEN: The script itself failed, see :attr:`RequestRecord.error`.
+        DISCONNECTED: The client left before the end.
+        DROPPED: The server dropped the connection, as the script asked.
+    """
+
+    OPEN = "open"
+    FINISHED = "finished"
+    REFUSED = "refused"
+    FAILED = "failed"
+    BROKEN = "broken"
+    DISCONNECTED = "disconnected"
+    DROPPED = "dropped"
+
+
+@dataclass
+class RequestRecord:
+    """One chat completion request, and what became of it.
+
+    Parameters:
+        number: Its position on the server, from 1.
+        body: The request body as it was sent.
+        received_at: When it arrived, in seconds of the server's clock.
+        findings: Everything OpenAI would have refused it for.
+        status: The HTTP status of the answer; 0 before it is known.
+        outcome: What became of it.
+        chunks: How many pieces of the answer were handed over.
+        text: The words that were sent.
+        calls: The calls that were sent, as far as they were sent.
+        finished_at: When the outcome was known; None before.
+        error: What went wrong in the script.
+    """
+
+    number: int
+    body: Mapping[str, Any]
+    received_at: float
+    findings: Sequence[Finding] = ()
+    status: int = 0
+    outcome: Outcome = Outcome.OPEN
+    chunks: int = 0
+    text: str = ""
+    calls: list[SentCall] = field(default_factory=list[SentCall])
+    finished_at: float | None = None
+    error: Exception | None = None
+    _settled: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+    @property
+    def messages(self) -> list[Any]:
+        """The history that the request showed."""
+        messages = self.body.get("messages")
+        return list(messages) if isinstance(messages, list) else []
+
+    async def settled(self) -> "RequestRecord":
+        """Wait until the outcome is known.
+
+        Returns:
+            The record.
+        """
+        await self._settled.wait()
+        return self
+
+    def sent(self, chunk: Chunk) -> None:
+        """Note a piece of the answer.
+
+        Args:
+            chunk: The piece.
+        """
+        self.chunks += 1
+        self.text += chunk.text
+        if (piece := chunk.call) is None:
+            return
+        if self.calls and self.calls[-1].id == piece.id and piece.arguments:
+            so_far = self.calls[-1]
+            self.calls[-1] = replace(so_far, arguments=so_far.arguments + piece.arguments)
+        else:
+            self.calls.append(piece)
+
+    def close(self, outcome: Outcome, at: float) -> None:
+        """Note the outcome. Only the first one counts.
+
+        Args:
+            outcome: What became of the request.
+            at: When, in seconds of the server's clock.
+        """
+        if self.outcome is Outcome.OPEN:
+            self.outcome, self.finished_at = outcome, at
+            self._settled.set()
+
+
+class ScriptedChatServer:
+    """The server. It belongs to one event loop, needs no start, and logs every request."""
+
+    def __init__(
+        self,
+        script: Answerer | Sequence[Reply],
+        *,
+        strict: bool = True,
+        latency: float = 0.2,
+        pace: float = 0.02,
+        models: Sequence[str] = ("gpt-4.1",),
+        clock: Callable[[], float] | None = None,
+    ):
+        """Create a server.
+
+        Args:
+            script: What to answer: a :class:`Script`, or any function of a :class:`ChatRequest`,
+                or replies to be given one after the other.
+            strict: Whether a request that OpenAI would refuse is refused. It is checked and
+                logged in any case.
+            latency: Seconds before a response begins.
+            pace: Seconds between the pieces of a response, where the script does not say.
+            models: The models that ``/v1/models`` lists.
+            clock: What the log's times are read from; None for the running loop's clock.
+        """
+        self._answer: Answerer = script if callable(script) else _one_by_one(script)
+        self._strict = strict
+        self._latency = latency
+        self._pace = pace
+        self._models = tuple(models)
+        self._clock = clock
+        self._call_ids = (f"call_{number:04d}" for number in itertools.count(1))
+        self._arrivals: list[tuple[int, asyncio.Future[RequestRecord]]] = []
+        self._routes: dict[tuple[str, str], Handler] = {
+            ("POST", "/v1/chat/completions"): self._chat_completions,
+            ("GET", "/v1/models"): self._list_models,
+        }
+        self.requests: list[RequestRecord] = []
+
+    # --- observing ---
+
+    async def received(self, number: int) -> RequestRecord:
+        """Wait until a chat completion request has arrived.
+
+        Args:
+            number: Its position on the server, from 1.
+
+        Returns:
+            Its record, at the moment of its arrival or any time later.
+        """
+        if number <= len(self.requests):
+            return self.requests[number - 1]
+        arrival: asyncio.Future[RequestRecord] = asyncio.get_running_loop().create_future()
+        self._arrivals.append((number, arrival))
+        return await arrival
+
+    def raise_for_script(self) -> None:
+        """Raise what went wrong in the script, if anything did.
+
+        Raises:
+            Exception: The first error of a script, which its client saw as a status 500.
+        """
+        for record in self.requests:
+            if record.error is not None:
+                raise record.error
+
+    # --- in process ---
+
+    def http_client(self, **options: Any) -> Any:
+        """Create an HTTP client that reaches this server, and only this server, without sockets.
+
+        It is of the family that the installed ``openai`` builds on (httpx or httpx2).
+
+        Args:
+            **options: Passed to the client.
+
+        Returns:
+            An ``AsyncClient``.
+        """
+        family = _http_family()
+        return family.AsyncClient(transport=_transport_class(family)(self), **options)
+
+    def client(self, **options: Any) -> "AsyncOpenAI":
+        """Create an ``openai`` client that reaches this server without sockets.
+
+        Args:
+            **options: Passed to ``openai.AsyncOpenAI``, for instance ``max_retries``.
+
+        Returns:
+            The client. It starts no thread.
+        """
+        from openai import AsyncOpenAI
+
+        options.setdefault("api_key", "scripted")
+        options.setdefault("base_url", IN_PROCESS_URL)
+        options.setdefault("http_client", self.http_client())
+        return settle_platform(AsyncOpenAI(**options))
+
+    # --- over TCP ---
+
+    @asynccontextmanager
+    async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+        """Serve over TCP for the duration of the block.
+
+        Args:
+            host: The address to listen on.
+            port: The port to listen on; 0 for any that is free.
+
+        Yields:
+            The base URL for an OpenAI client.
+
+        Raises:
+            OSError: The port is taken. The message names it.
+        """
+        from aiohttp import web
+
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._serve_aiohttp)
+        # A handler is cancelled when its client leaves, and not waited for at the end.
+        runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.0
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            address = runner.addresses[0]
+            yield f"http://{host}:{address[1]}/v1"
+        finally:
+            await runner.cleanup()
+
+    async def _serve_aiohttp(self, request: Any) -> Any:
+        from aiohttp import web
+
+        def drop() -> Any:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        try:
+            answer = await self.dispatch(
+                HttpRequest(request.method, request.path, headers, await request.read())
+            )
+        except ConnectionDroppedError:
+            return drop()
+        if isinstance(answer.body, bytes):
+            return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        try:
+            response = web.StreamResponse(status=answer.status, headers=answer.headers)
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            async for data in answer.body:
+                await response.write(data)
+            await response.write_eof()
+            return response
+        except ConnectionDroppedError:
+            return drop()
+        finally:
+            await answer.body.aclose()
+
+    # --- the engine ---
+
+    def route(self, method: str, path: str, handler: Handler) -> None:
+        """Serve another path, on both fronts.
+
+        Args:
+            method: The method, in capitals.
+            path: The path with its ``/v1``, for instance ``/v1/audio/speech``.
+            handler: Called with each request. It may raise :class:`ConnectionDroppedError`.
+        """
+        self._routes[method, path] = handler
+
+    async def dispatch(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request. This is what a front calls.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The response. If its body is not bytes, the front closes it in any case.
+
+        Raises:
+            ConnectionDroppedError: The script drops the connection before it answers.
+        """
+        handler = self._routes.get((request.method, request.path.rstrip("/")))
+        if handler is None:
+            return _failure(404, f"Invalid URL ({request.method} {request.path})")
+        return await handler(request)
+
+    async def _list_models(self, request: HttpRequest) -> HttpResponse:
+        models = [
+            {"id": name, "object": "model", "created": _CREATED, "owned_by": "scripted"}
+            for name in self._models
+        ]
+        return _json(200, {"object": "list", "data": models})
+
+    async def _chat_completions(self, request: HttpRequest) -> HttpResponse:
+        try:
+            body = json.loads(request.body)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return _failure(
+                400,
+                "We could not parse the JSON body of your request. (HINT: This likely means you "
+                "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
+                "but what was sent was not valid JSON. If you have trouble figuring out how to "
+                "fix this, please contact us through our help center at help.openai.com.)",
+            )
+        record = self._log(body)
+        try:
+            response = await self._respond(record)
+        except ConnectionDroppedError:
+            record.close(Outcome.DROPPED, self._now())
+            raise
+        except asyncio.CancelledError:
+            record.close(Outcome.DISCONNECTED, self._now())
+            raise
+        record.status = response.status
+        return response
+
+    def _log(self, body: dict[str, Any]) -> RequestRecord:
+        record = RequestRecord(
+            number=len(self.requests) + 1,
+            body=body,
+            received_at=self._now(),
+            findings=tuple(errors(check_request(body))),
+        )
+        self.requests.append(record)
+        waiting = self._arrivals
+        self._arrivals = [(number, a) for number, a in waiting if number != record.number]
+        for number, arrival in waiting:
+            if number == record.number and not arrival.done():
+                arrival.set_result(record)
+        return record
+
+    async def _respond(self, record: RequestRecord) -> HttpResponse:
+        if record.findings and self._strict:
+            fault = record.findings[0]
+            record.close(Outcome.REFUSED, self._now())
+            return _failure(400, fault.message, code=fault.code, param=fault.param)
+        chat = ChatRequest(record.body, record.number)
+        try:
+            reply = self._answer(chat)
+            if not isinstance(reply, Reply):
+                reply = await reply
+            reply = reply.resolved(chat)
+        except Exception as error:
+            logger.error(f"The script failed on request {record.number}: {error!r}")
+            record.error = error
+            record.close(Outcome.BROKEN, self._now())
+            return _failure(500, f"The script failed: {error!r}", retry_after=None)
+        encode = stream if chat.stream else completion
+        steps = encode(
+            reply,
+            chat,
+            created=_CREATED + int(record.received_at),
+            pace=self._pace,
+            call_ids=self._call_ids,
+        )
+        return await self._begin(record, steps, streamed=chat.stream)
+
+    async def _begin(
+        self, record: RequestRecord, steps: Iterator[Step], *, streamed: bool
+    ) -> HttpResponse:
+        """Take the steps before the first byte; they decide what kind of response it is."""
+        await _sleep(self._latency)
+        for step in steps:
+            if isinstance(step, Chunk):
+                if streamed:
+                    content_type = "text/event-stream; charset=utf-8"
+                    body = _ChatBody(record, itertools.chain([step], steps), self._now)
+                    return HttpResponse(200, _headers(content_type, record.number), body)
+                record.sent(step)
+                record.close(Outcome.FINISHED, self._now())
+                return HttpResponse(200, _headers(_JSON, record.number), step.data)
+            if isinstance(step, HttpError):
+                record.close(Outcome.FAILED, self._now())
+                return _failure(
+                    step.status,
+                    step.message,
+                    type=step.type,
+                    code=step.code,
+                    retry_after=step.retry_after,
+                )
+            await _wait(step)
+        raise AssertionError("a reply without an end")
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() if self._clock is None else self._clock()
+
+
+class _ChatBody:
+    """The body of a streamed answer, which knows how far it got."""
+
+    def __init__(self, record: RequestRecord, steps: Iterator[Step], now: Callable[[], float]):
+        self._record = record
+        self._steps = steps
+        self._now = now
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._record.outcome is not Outcome.OPEN:
+            raise StopAsyncIteration
+        try:
+            for step in self._steps:
+                if isinstance(step, Chunk):
+                    self._record.sent(step)
+                    if step.last:
+                        self._record.close(Outcome.FINISHED, self._now())
+                    return step.data
+                if isinstance(step, HttpError):
+                    self._record.close(Outcome.FAILED, self._now())
+                    return sse(
+                        error_body(step.status, step.message, type=step.type, code=step.code)
+                    )
+                await _wait(step)
+        except ConnectionDroppedError:
+            self._record.close(Outcome.DROPPED, self._now())
+            raise
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        self._record.close(Outcome.DISCONNECTED, self._now())
+
+
+def _one_by_one(replies: Sequence[Reply]) -> Answerer:
+    def answer(request: ChatRequest) -> Reply:
+        if request.number > len(replies):
+            raise LookupError(f"request {request.number} comes after all {len(replies)} replies")
+        return replies[request.number - 1]
+
+    return answer
+
+
+async def _sleep(seconds: float) -> None:
+    if seconds > 0:
+        await asyncio.sleep(seconds)
+
+
+async def _wait(step: Delay | Stall | Disconnect) -> None:
+    if isinstance(step, Delay):
+        await _sleep(step.seconds)
+    elif isinstance(step, Stall):
+        await asyncio.get_running_loop().create_future()
+    else:
+        raise ConnectionDroppedError
+
+
+# --- responses ---------------------------------------------------------------------------------
+
+_JSON: Final = "application/json"
+
+
+def _headers(content_type: str, number: int | None = None) -> dict[str, str]:
+    headers = {"content-type": content_type}
+    if number is not None:
+        headers["x-request-id"] = f"req_{number:04d}"
+    return headers
+
+
+def _json(status: int, body: Mapping[str, Any], **headers: str) -> HttpResponse:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HttpResponse(status, _headers(_JSON) | named, json.dumps(body).encode())
+
+
+def _failure(
+    status: int,
+    message: str | None,
+    *,
+    type: str | None = None,
+    code: str | None = None,
+    param: str | None = None,
+    retry_after: float | None = 1.0,
+) -> HttpResponse:
+    body = error_body(status, message, type=type, code=code, param=param)
+    if retry_after is None:
+        return _json(status, body, x_should_retry="false")
+    return _json(status, body, retry_after_ms=str(round(retry_after * 1000)))
+
+
+# --- the openai client -------------------------------------------------------------------------
+
+
+def settle_platform(client: "AsyncOpenAI") -> "AsyncOpenAI":
+    """Keep an ``openai`` client from asking for its platform on a thread.
+
+    It does so at its first request, and a thread finishes when it likes.
+
+    Args:
+        client: The client.
+
+    Returns:
+        The same client.
+    """
+    client._platform = "Unknown"  # noqa: SLF001 - there is no public way
+    return client
+
+
+@cache
+def _http_family() -> ModuleType:
+    """The HTTP library whose client the installed ``openai`` extends."""
+    from openai import DefaultAsyncHttpxClient
+
+    for base in DefaultAsyncHttpxClient.__mro__:
+        family = base.__module__.partition(".")[0]
+        if family.startswith("httpx"):
+            return importlib.import_module(family)
+    raise RuntimeError("can't tell which HTTP library this version of openai builds on")
+
+
+@cache
+def _transport_class(family: Any) -> Any:
+    """Build the in-process transport for one HTTP library."""
+
+    class Stream(family.AsyncByteStream):
+        """A response body that a task fills at the server's pace, as a socket is."""
+
+        def __init__(self, body: Body, request: Any):
+            self._body = body
+            self._request = request
+            self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+            self._filling = asyncio.create_task(self._fill(), name="scripted-chat-server")
+
+        async def _fill(self) -> None:
+            try:
+                async for data in self._body:
+                    self._pieces.put_nowait(data)
+                self._pieces.put_nowait(None)
+            except Exception as error:
+                self._pieces.put_nowait(error)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                try:
+                    async with asyncio.timeout(_read_timeout(self._request)):
+                        piece = await self._pieces.get()
+                except TimeoutError as error:
+                    raise family.ReadTimeout("", request=self._request) from error
+                if piece is None:
+                    return
+                if isinstance(piece, ConnectionDroppedError):
+                    raise family.RemoteProtocolError(
+                        "peer closed connection without sending complete message body "
+                        "(incomplete chunked read)",
+                        request=self._request,
+                    )
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+
+        async def aclose(self) -> None:
+            if not self._filling.done():
+                self._filling.cancel()
+                with suppress(RuntimeError):  # a generator that is running ends by the cancel
+                    await self._body.aclose()
+
+    class Transport(family.AsyncBaseTransport):
+        """Hands requests to the server in the same event loop."""
+
+        def __init__(self, server: ScriptedChatServer):
+            self._server = server
+
+        async def handle_async_request(self, request: Any) -> Any:
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            sent = HttpRequest(request.method, request.url.path, headers, await request.aread())
+            try:
+                async with asyncio.timeout(_read_timeout(request)):
+                    answer = await self._server.dispatch(sent)
+            except TimeoutError as error:
+                raise family.ReadTimeout("", request=request) from error
+            except ConnectionDroppedError as error:
+                raise family.RemoteProtocolError(
+                    "Server disconnected without sending a response.", request=request
+                ) from error
+            if isinstance(answer.body, bytes):
+                return family.Response(
+                    answer.status, headers=answer.headers, content=answer.body, request=request
+                )
+            return family.Response(
+                answer.status,
+                headers=answer.headers,
+                stream=Stream(answer.body, request),
+                request=request,
+            )
+
+    return Transport
+
+
+def _read_timeout(request: Any) -> float | None:
+    timeout = request.extensions.get("timeout") or {}
+    return timeout.get("read")
