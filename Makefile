@@ -41,7 +41,7 @@ types: $(READY) ## Check types
 	@$(PY) -m pyright
 
 imports: $(READY) ## Check who may import whom
-	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/lint-imports --no-logo --no-cache
 
 wheel-test: $(READY) ## Run the tests against the built wheel, away from the source
 	@scripts/wheel-test.sh $(PYTEST_ARGS)
@@ -50,5 +50,5 @@ sweep: $(READY) ## Barge in at every instant; SWEEP_ARGS goes to the sweep comma
 	@$(PY) -m pipecat_turn_acid sweep $(SWEEP_ARGS)
 
 clean: ## Remove .venv and everything that was built
-	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) build dist .hypothesis .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
