@@ -16,6 +16,7 @@ from typing import Any
 
 import pipecat.utils.time
 import pipecat.utils.utils
+from loguru import logger
 
 
 @contextmanager
@@ -46,20 +47,15 @@ def timestamps_from(datetime_module: Any) -> Iterator[None]:
         module.datetime = saved
 
 
-def replace_openai_client(llm: Any, client: Any) -> None:
-    """Make an OpenAI LLM service talk through another client.
-
-    Args:
-        llm: The service.
-        client: An ``openai.AsyncOpenAI``.
-    """
-    llm._client = client
-
-
-def openai_client(llm: Any) -> Any:
-    """Return the client an OpenAI LLM service talks through.
-
-    Args:
-        llm: The service.
-    """
-    return llm._client
+@contextmanager
+def quiet_logging() -> Iterator[None]:
+    """Silence what Pipecat and this package log, and log as before afterwards."""
+    core: Any = getattr(logger, "_core")  # noqa: B009 - private, and typed as absent
+    saved = core.activation_list, core.activation_none, dict(core.enabled)
+    for name in ("pipecat", "pipecat_turn_acid"):
+        logger.disable(name)
+    try:
+        yield
+    finally:
+        with core.lock:
+            core.activation_list, core.activation_none, core.enabled = saved

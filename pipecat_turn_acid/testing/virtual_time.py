@@ -40,8 +40,11 @@ T = TypeVar("T")
 EPOCH = 1_767_225_600
 """The wall clock at the start of a run: 2026-01-01T00:00:00Z."""
 
-_START_NS = 1_000_000_000_000
+START = 1000.0
+"""The loop's own time at the start of a run; not 0, which some code takes for "never"."""
+
 _NS = 1_000_000_000
+_START_NS = round(START * _NS)
 
 
 class VirtualTimeError(Exception):
@@ -116,7 +119,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             seconds: Virtual seconds since the loop was created.
             callback: What to call, without arguments.
         """
-        self.call_at(_START_NS / _NS + seconds, callback)
+        self.call_at(START + seconds, callback)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> Any:
         """Run the function here and now; a thread would bring the machine's timing in."""
