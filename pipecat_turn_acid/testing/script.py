@@ -120,8 +120,7 @@ class ChatRequest:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The history."""
-        messages = self.body.get("messages")
-        return [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
+        return _dicts(self.body.get("messages"))
 
     @property
     def model(self) -> str:
@@ -136,8 +135,8 @@ class ChatRequest:
     @property
     def tools(self) -> list[str]:
         """The names of the functions that may be called."""
-        tools = self.body.get("tools") or []
-        return [str(tool.get("function", {}).get("name", "")) for tool in tools]
+        functions = (tool.get("function") for tool in _dicts(self.body.get("tools")))
+        return [str(f["name"]) for f in functions if isinstance(f, dict) and "name" in f]
 
     @cached_property
     def user(self) -> str:
@@ -210,9 +209,14 @@ def _text(message: Mapping[str, Any]) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = cast(list[Any], content)
-        return " ".join(str(p["text"]) for p in parts if isinstance(p, dict) and "text" in p)
+        return " ".join(str(part["text"]) for part in _dicts(content) if "text" in part)
     return ""
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    # The server can be told to let a malformed history through.
+    listed = cast(list[Any], value) if isinstance(value, list) else []
+    return [entry for entry in listed if isinstance(entry, dict)]
 
 
 def _async_payload(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -237,8 +241,9 @@ def _news(messages: Sequence[Mapping[str, Any]], call: ToolAnswer) -> int:
 
 def _read_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[ToolAnswer]:
     for at, message in enumerate(messages):
-        for call in message.get("tool_calls") or []:
-            function = call.get("function") or {}
+        for call in _dicts(message.get("tool_calls")):
+            function = call.get("function")
+            function = cast(dict[str, Any], function) if isinstance(function, dict) else {}
             found = ToolAnswer(
                 str(call.get("id")),
                 str(function.get("name")),

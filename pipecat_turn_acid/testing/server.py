@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from loguru import logger
 
@@ -122,6 +122,8 @@ class HttpResponse:
     body: bytes | Body
 
 
+ServiceT = TypeVar("ServiceT")
+
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
@@ -201,13 +203,12 @@ class RequestRecord:
         """
         self.chunks += 1
         self.text += chunk.text
-        if (piece := chunk.call) is None:
-            return
-        if self.calls and self.calls[-1].id == piece.id and piece.arguments:
-            so_far = self.calls[-1]
-            self.calls[-1] = replace(so_far, arguments=so_far.arguments + piece.arguments)
-        else:
-            self.calls.append(piece)
+        for piece in chunk.calls:
+            if self.calls and self.calls[-1].id == piece.id and piece.arguments:
+                so_far = self.calls[-1]
+                self.calls[-1] = replace(so_far, arguments=so_far.arguments + piece.arguments)
+            else:
+                self.calls.append(piece)
 
     def close(self, outcome: Outcome, at: float) -> None:
         """Note the outcome. Only the first one counts.
@@ -253,6 +254,7 @@ class ScriptedChatServer:
         self._models = tuple(models)
         self._clock = clock
         self._call_ids = (f"call_{number:04d}" for number in itertools.count(1))
+        self._sending: set[asyncio.Task[None]] = set()
         self._arrivals: list[tuple[int, asyncio.Future[RequestRecord]]] = []
         self._routes: dict[tuple[str, str], Handler] = {
             ("POST", "/v1/chat/completions"): self._chat_completions,
@@ -287,6 +289,12 @@ class ScriptedChatServer:
             if record.error is not None:
                 raise record.error
 
+    async def aclose(self) -> None:
+        """End every in-process response that is still being sent. The log stays."""
+        for task in tuple(self._sending):
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
     # --- in process ---
 
     def http_client(self, **options: Any) -> Any:
@@ -318,6 +326,27 @@ class ScriptedChatServer:
         options.setdefault("base_url", IN_PROCESS_URL)
         options.setdefault("http_client", self.http_client())
         return settle_platform(AsyncOpenAI(**options))
+
+    def service(self, service_class: type[ServiceT], **kwargs: Any) -> ServiceT:
+        """Create a Pipecat LLM service that reaches this server without sockets.
+
+        The service is as it is, except that it takes its client from here. That also spares it
+        the TLS set-up, which costs more than a simulated conversation.
+
+        Args:
+            service_class: ``OpenAILLMService``, or a class that extends it.
+            **kwargs: Passed to the service.
+
+        Returns:
+            The service.
+        """
+
+        def create_client(_: Any, **options: Any) -> Any:
+            return self.client()
+
+        members = {"create_client": create_client, "__module__": service_class.__module__}
+        scripted = type(service_class.__name__, (service_class,), members)
+        return scripted(**{"api_key": "scripted", **kwargs})
 
     # --- over TCP ---
 
@@ -644,11 +673,13 @@ def _transport_class(family: Any) -> Any:
     class Stream(family.AsyncByteStream):
         """A response body that a task fills at the server's pace, as a socket is."""
 
-        def __init__(self, body: Body, request: Any):
+        def __init__(self, body: Body, request: Any, sending: set[asyncio.Task[None]]):
             self._body = body
             self._request = request
             self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
             self._filling = asyncio.create_task(self._fill(), name="scripted-chat-server")
+            sending.add(self._filling)
+            self._filling.add_done_callback(sending.discard)
 
         async def _fill(self) -> None:
             try:
@@ -708,7 +739,7 @@ def _transport_class(family: Any) -> Any:
             return family.Response(
                 answer.status,
                 headers=answer.headers,
-                stream=Stream(answer.body, request),
+                stream=Stream(answer.body, request, self._server._sending),
                 request=request,
             )
 

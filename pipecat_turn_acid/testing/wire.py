@@ -76,13 +76,14 @@ class Chunk:
     Parameters:
         data: The bytes.
         text: The words in them.
-        call: The piece of a call in them: a new id begins a call, a known one goes on with it.
+        calls: The pieces of calls in them. One without arguments begins a call, one with
+            arguments goes on with the call that was begun last, or is a whole call.
         last: Whether this ends the response.
     """
 
     data: bytes
     text: str = ""
-    call: SentCall | None = None
+    calls: tuple[SentCall, ...] = ()
     last: bool = False
 
 
@@ -268,7 +269,12 @@ def completion(
         "choices": [choice],
         "usage": envelope.usage(),
     }
-    yield Chunk(json.dumps(body, ensure_ascii=False).encode(), text=text, last=True)
+    yield Chunk(
+        json.dumps(body, ensure_ascii=False).encode(),
+        text=text,
+        calls=tuple(envelope.calls),
+        last=True,
+    )
 
 
 _Uncut: TypeAlias = Say | Call | Delay | Malformed | Stall | Disconnect | HttpError | Finish
@@ -320,12 +326,12 @@ def _called(
         "type": "function",
         "function": {"name": call.name, "arguments": ""},
     }
-    yield Chunk(envelope.event({"tool_calls": [opening]}), call=call)
+    yield Chunk(envelope.event({"tool_calls": [opening]}), calls=(call,))
     step = max(1, part.characters_per_chunk)
     for start in range(0, len(arguments), step):
         yield wait
         piece = arguments[start : start + step]
         delta = {"index": index, "function": {"arguments": piece}}
         yield Chunk(
-            envelope.event({"tool_calls": [delta]}), call=SentCall(call.id, call.name, piece)
+            envelope.event({"tool_calls": [delta]}), calls=(SentCall(call.id, call.name, piece),)
         )
