@@ -39,6 +39,7 @@ from pipecat_turn_acid.testing.script import Answerer
 from pipecat_turn_acid.testing.server import RequestRecord, ScriptedChatServer
 from pipecat_turn_acid.testing.speech import (
     Heard,
+    Said,
     ScriptedHttpTTSService,
     ScriptedTransport,
     ScriptedTTSService,
@@ -98,6 +99,8 @@ class Conversation:
         tools: What the bot can do.
         expects: What the answer to the barge-in must contain, if it is given at all; checked
             without regard to case.
+        extra_answers: How many answers more than one a turn may get, for what the bot is told
+            to say beside answering.
         second_barge_in: What the user says when barging in once more.
         system: The system message.
         voice: ``words`` for a voice with word timestamps, ``sentences`` for one without, ``text``
@@ -116,6 +119,7 @@ class Conversation:
     script: Callable[[], Answerer]
     tools: tuple[Tool, ...] = ()
     expects: str = ""
+    extra_answers: int = 0
     second_barge_in: str = "Hello? Are you there?"
     system: str = "You are a helpful assistant on the telephone."
     voice: Literal["words", "sentences", "text"] = "words"
@@ -251,6 +255,7 @@ class Request:
         refusal: What OpenAI would have refused it for; empty if nothing.
         said: The words that were sent.
         calls: The calls that were sent: id, name, arguments as JSON text.
+        finished_at: When the server had sent all or knew that it could not; None if it never did.
     """
 
     at: float
@@ -260,6 +265,7 @@ class Request:
     refusal: str
     said: str
     calls: tuple[tuple[str, str, str], ...]
+    finished_at: float | None
 
     @property
     def finished(self) -> bool:
@@ -329,6 +335,7 @@ class Outcome:
         barge_ins: The moments in which the user barged in, as they came.
         false_start: Whether the barge-ins were noises without words.
         turns: The moments in which the bot took the user to begin a turn.
+        stops: The moments in which it took the user to end one.
         said: What the user said, in the order it was begun.
         muted: Whether the user was muted at any time while speaking.
         requests: The requests to the model.
@@ -351,7 +358,8 @@ class Outcome:
     barge_ins: list[Mark] = field(default_factory=list)
     false_start: bool = False
     turns: list[Mark] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    stops: list[Mark] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
     muted: bool = False
     requests: list[Request] = field(default_factory=list)
     history: list[Message] = field(default_factory=list)
@@ -610,7 +618,14 @@ class _Stage:
         outcome = self.outcome
         outcome.history = copy.deepcopy(list(bot.context.get_messages()))
         outcome.in_progress = bot.aggregators.assistant().has_function_calls_in_progress
-        outcome.said = list(bot.user.said)
+        outcome.said = [
+            Said(
+                said.text,
+                _since_start(said.begun),
+                None if said.recognised is None else _since_start(said.recognised),
+            )
+            for said in bot.user.said
+        ]
         outcome.runs = bot.toolbox.runs
         outcome.requests = [_request(record) for record in bot.server.requests]
         outcome.heard = _words(bot.transport.heard, outcome.requests)
@@ -626,6 +641,7 @@ class _Stage:
             processor.add_event_handler("on_error", self._fails)
         user, assistant = bot.aggregators.user(), bot.aggregators.assistant()
         user.add_event_handler("on_user_turn_started", self._turn_started)
+        user.add_event_handler("on_user_turn_stopped", self._turn_stopped)
         user.add_event_handler("on_user_mute_started", self._mute_started)
         user.add_event_handler("on_user_mute_stopped", self._mute_stopped)
         names = ["on_assistant_turn_started", "on_assistant_turn_stopped"]
@@ -655,6 +671,9 @@ class _Stage:
 
     def _turn_started(self, *_: Any) -> None:
         self.outcome.turns.append(self.mark())
+
+    def _turn_stopped(self, *_: Any) -> None:
+        self.outcome.stops.append(self.mark())
 
     def _mute_started(self, *_: Any) -> None:
         self._muted = True
@@ -686,6 +705,7 @@ def _request(record: RequestRecord) -> Request:
         refusal=record.findings[0].message if record.findings else "",
         said=record.text,
         calls=tuple((call.id, call.name, call.arguments) for call in record.calls),
+        finished_at=None if record.finished_at is None else _since_start(record.finished_at),
     )
 
 

@@ -381,6 +381,21 @@ class _Loudspeaker(BaseOutputTransport):
             self._heard.append(Heard(frame.text, now, Utterance(next(self._shown), "", now)))
 
 
+@dataclass
+class Said:
+    """Something the user said.
+
+    Parameters:
+        text: The words.
+        begun: When the detector reported it, in seconds of the running loop.
+        recognised: When the words were known; None while they are not.
+    """
+
+    text: str
+    begun: float
+    recognised: float | None = None
+
+
 class User:
     """A user who speaks on cue, as a microphone, a voice detector and a recogniser report it.
 
@@ -415,7 +430,7 @@ class User:
         self._stt_latency = stt_latency
         self._interim = interim
         self._mouth = asyncio.Lock()
-        self.said: list[str] = []
+        self.said: list[Said] = []
 
     @property
     def speaking(self) -> bool:
@@ -429,7 +444,9 @@ class User:
             text: What to say.
         """
         async with self._mouth:
-            self.said.append(text)
+            loop = asyncio.get_running_loop()
+            said = Said(text, loop.time())
+            self.said.append(said)
             await self._starts()
             words = text.split()
             for count in range(1, len(words) + 1):
@@ -442,6 +459,7 @@ class User:
                     )
             await self._stops()
             await asyncio.sleep(self._stt_latency)
+            said.recognised = loop.time()
             await self._microphone.push_frame(
                 TranscriptionFrame(text, "user", time_now_iso8601(), finalized=True)
             )
