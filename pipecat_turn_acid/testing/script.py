@@ -523,7 +523,7 @@ class ReplyRule(_Speaker):
     reply: Reply = field(default_factory=Reply)
 
     def _add(self, part: Part) -> Self:
-        self.reply = self.reply._add(part)
+        self.reply = Reply((*self.reply.parts, part))
         return self
 
     def fits(self, request: ChatRequest) -> bool:

@@ -20,20 +20,26 @@ Unlike any public mock it is strict: a history that OpenAI would refuse is answe
 """
 
 import asyncio
-import importlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from loguru import logger
 
 from pipecat_turn_acid.testing.checks import Finding, check_request, errors
+from pipecat_turn_acid.testing.http import (
+    ConnectionDroppedError,
+    Handler,
+    HttpRequest,
+    HttpResponse,
+    failure,
+    headers_for,
+    json_response,
+)
 from pipecat_turn_acid.testing.script import (
     Answerer,
     ChatRequest,
@@ -43,6 +49,7 @@ from pipecat_turn_acid.testing.script import (
     Reply,
     Stall,
 )
+from pipecat_turn_acid.testing.transport import http_client, settle_platform
 from pipecat_turn_acid.testing.wire import (
     Chunk,
     SentCall,
@@ -56,75 +63,14 @@ from pipecat_turn_acid.testing.wire import (
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = [
-    "Body",
-    "ConnectionDroppedError",
-    "Handler",
-    "HttpRequest",
-    "HttpResponse",
-    "Outcome",
-    "RequestRecord",
-    "ScriptedChatServer",
-    "settle_platform",
-]
+__all__ = ["Outcome", "RequestRecord", "ScriptedChatServer"]
+
+ServiceT = TypeVar("ServiceT")
 
 IN_PROCESS_URL: Final = "http://scripted.invalid/v1"
 """Where the in-process client believes the server to be; the name can never be resolved."""
 
 _CREATED: Final = 1_767_225_600
-
-
-class ConnectionDroppedError(Exception):
-    """The server drops the connection; a front raises what its client would see."""
-
-
-class Body(Protocol):
-    """The bytes of a response, which arrive over time."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over the pieces as they are sent."""
-        ...
-
-    async def aclose(self) -> None:
-        """Take notice that the client has gone. Harmless at the end."""
-        ...
-
-
-@dataclass(frozen=True)
-class HttpRequest:
-    """A request as either front hands it over.
-
-    Parameters:
-        method: The method, in capitals.
-        path: The path, without a query.
-        headers: The headers, with lower-case names.
-        body: The body.
-    """
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True)
-class HttpResponse:
-    """A response as a handler hands it back.
-
-    Parameters:
-        status: The status.
-        headers: The headers.
-        body: The body; bytes, or something to iterate over while it is sent.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes | Body
-
-
-ServiceT = TypeVar("ServiceT")
-
-Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class Outcome(Enum):
@@ -308,8 +254,7 @@ class ScriptedChatServer:
         Returns:
             An ``AsyncClient``.
         """
-        family = _http_family()
-        return family.AsyncClient(transport=_transport_class(family)(self), **options)
+        return http_client(self.dispatch, self._sending, **options)
 
     def client(self, **options: Any) -> "AsyncOpenAI":
         """Create an ``openai`` client that reaches this server without sockets.
@@ -345,7 +290,7 @@ class ScriptedChatServer:
             return self.client()
 
         members = {"create_client": create_client, "__module__": service_class.__module__}
-        scripted = type(service_class.__name__, (service_class,), members)
+        scripted: Any = type(service_class.__name__, (service_class,), members)
         return scripted(**{"api_key": "scripted", **kwargs})
 
     # --- over TCP ---
@@ -368,9 +313,10 @@ class ScriptedChatServer:
 
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._serve_aiohttp)
-        # A handler is cancelled when its client leaves, and not waited for at the end.
+        # A handler is cancelled when its client leaves, and hardly waited for at the end. aiohttp
+        # takes a timeout of zero for none at all.
         runner = web.AppRunner(
-            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.0
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.05
         )
         await runner.setup()
         try:
@@ -436,7 +382,7 @@ class ScriptedChatServer:
         """
         handler = self._routes.get((request.method, request.path.rstrip("/")))
         if handler is None:
-            return _failure(404, f"Invalid URL ({request.method} {request.path})")
+            return failure(404, f"Invalid URL ({request.method} {request.path})")
         return await handler(request)
 
     async def _list_models(self, request: HttpRequest) -> HttpResponse:
@@ -444,7 +390,7 @@ class ScriptedChatServer:
             {"id": name, "object": "model", "created": _CREATED, "owned_by": "scripted"}
             for name in self._models
         ]
-        return _json(200, {"object": "list", "data": models})
+        return json_response(200, {"object": "list", "data": models})
 
     async def _chat_completions(self, request: HttpRequest) -> HttpResponse:
         try:
@@ -452,7 +398,7 @@ class ScriptedChatServer:
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            return _failure(
+            return failure(
                 400,
                 "We could not parse the JSON body of your request. (HINT: This likely means you "
                 "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
@@ -490,7 +436,7 @@ class ScriptedChatServer:
         if record.findings and self._strict:
             fault = record.findings[0]
             record.close(Outcome.REFUSED, self._now())
-            return _failure(400, fault.message, code=fault.code, param=fault.param)
+            return failure(400, fault.message, code=fault.code, param=fault.param)
         chat = ChatRequest(record.body, record.number)
         try:
             reply = self._answer(chat)
@@ -501,7 +447,7 @@ class ScriptedChatServer:
             logger.error(f"The script failed on request {record.number}: {error!r}")
             record.error = error
             record.close(Outcome.BROKEN, self._now())
-            return _failure(500, f"The script failed: {error!r}", retry_after=None)
+            return failure(500, f"The script failed: {error!r}", retry_after=None)
         encode = stream if chat.stream else completion
         steps = encode(
             reply,
@@ -522,13 +468,13 @@ class ScriptedChatServer:
                 if streamed:
                     content_type = "text/event-stream; charset=utf-8"
                     body = _ChatBody(record, itertools.chain([step], steps), self._now)
-                    return HttpResponse(200, _headers(content_type, record.number), body)
+                    return HttpResponse(200, headers_for(content_type, record.number), body)
                 record.sent(step)
                 record.close(Outcome.FINISHED, self._now())
-                return HttpResponse(200, _headers(_JSON, record.number), step.data)
+                return HttpResponse(200, headers_for("application/json", record.number), step.data)
             if isinstance(step, HttpError):
                 record.close(Outcome.FAILED, self._now())
-                return _failure(
+                return failure(
                     step.status,
                     step.message,
                     type=step.type,
@@ -602,150 +548,3 @@ async def _wait(step: Delay | Stall | Disconnect) -> None:
         await asyncio.get_running_loop().create_future()
     else:
         raise ConnectionDroppedError
-
-
-# --- responses ---------------------------------------------------------------------------------
-
-_JSON: Final = "application/json"
-
-
-def _headers(content_type: str, number: int | None = None) -> dict[str, str]:
-    headers = {"content-type": content_type}
-    if number is not None:
-        headers["x-request-id"] = f"req_{number:04d}"
-    return headers
-
-
-def _json(status: int, body: Mapping[str, Any], **headers: str) -> HttpResponse:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpResponse(status, _headers(_JSON) | named, json.dumps(body).encode())
-
-
-def _failure(
-    status: int,
-    message: str | None,
-    *,
-    type: str | None = None,
-    code: str | None = None,
-    param: str | None = None,
-    retry_after: float | None = 1.0,
-) -> HttpResponse:
-    body = error_body(status, message, type=type, code=code, param=param)
-    if retry_after is None:
-        return _json(status, body, x_should_retry="false")
-    return _json(status, body, retry_after_ms=str(round(retry_after * 1000)))
-
-
-# --- the openai client -------------------------------------------------------------------------
-
-
-def settle_platform(client: "AsyncOpenAI") -> "AsyncOpenAI":
-    """Keep an ``openai`` client from asking for its platform on a thread.
-
-    It does so at its first request, and a thread finishes when it likes.
-
-    Args:
-        client: The client.
-
-    Returns:
-        The same client.
-    """
-    client._platform = "Unknown"  # noqa: SLF001 - there is no public way
-    return client
-
-
-@cache
-def _http_family() -> ModuleType:
-    """The HTTP library whose client the installed ``openai`` extends."""
-    from openai import DefaultAsyncHttpxClient
-
-    for base in DefaultAsyncHttpxClient.__mro__:
-        family = base.__module__.partition(".")[0]
-        if family.startswith("httpx"):
-            return importlib.import_module(family)
-    raise RuntimeError("can't tell which HTTP library this version of openai builds on")
-
-
-@cache
-def _transport_class(family: Any) -> Any:
-    """Build the in-process transport for one HTTP library."""
-
-    class Stream(family.AsyncByteStream):
-        """A response body that a task fills at the server's pace, as a socket is."""
-
-        def __init__(self, body: Body, request: Any, sending: set[asyncio.Task[None]]):
-            self._body = body
-            self._request = request
-            self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
-            self._filling = asyncio.create_task(self._fill(), name="scripted-chat-server")
-            sending.add(self._filling)
-            self._filling.add_done_callback(sending.discard)
-
-        async def _fill(self) -> None:
-            try:
-                async for data in self._body:
-                    self._pieces.put_nowait(data)
-                self._pieces.put_nowait(None)
-            except Exception as error:
-                self._pieces.put_nowait(error)
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while True:
-                try:
-                    async with asyncio.timeout(_read_timeout(self._request)):
-                        piece = await self._pieces.get()
-                except TimeoutError as error:
-                    raise family.ReadTimeout("", request=self._request) from error
-                if piece is None:
-                    return
-                if isinstance(piece, ConnectionDroppedError):
-                    raise family.RemoteProtocolError(
-                        "peer closed connection without sending complete message body "
-                        "(incomplete chunked read)",
-                        request=self._request,
-                    )
-                if isinstance(piece, Exception):
-                    raise piece
-                yield piece
-
-        async def aclose(self) -> None:
-            if not self._filling.done():
-                self._filling.cancel()
-                with suppress(RuntimeError):  # a generator that is running ends by the cancel
-                    await self._body.aclose()
-
-    class Transport(family.AsyncBaseTransport):
-        """Hands requests to the server in the same event loop."""
-
-        def __init__(self, server: ScriptedChatServer):
-            self._server = server
-
-        async def handle_async_request(self, request: Any) -> Any:
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            sent = HttpRequest(request.method, request.url.path, headers, await request.aread())
-            try:
-                async with asyncio.timeout(_read_timeout(request)):
-                    answer = await self._server.dispatch(sent)
-            except TimeoutError as error:
-                raise family.ReadTimeout("", request=request) from error
-            except ConnectionDroppedError as error:
-                raise family.RemoteProtocolError(
-                    "Server disconnected without sending a response.", request=request
-                ) from error
-            if isinstance(answer.body, bytes):
-                return family.Response(
-                    answer.status, headers=answer.headers, content=answer.body, request=request
-                )
-            return family.Response(
-                answer.status,
-                headers=answer.headers,
-                stream=Stream(answer.body, request, self._server._sending),
-                request=request,
-            )
-
-    return Transport
-
-
-def _read_timeout(request: Any) -> float | None:
-    timeout = request.extensions.get("timeout") or {}
-    return timeout.get("read")
