@@ -1,0 +1,163 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""One call: somebody asks for an order, hears the bot begin, and corrects the number."""
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipecat.clocks.base_clock import BaseClock
+from pipecat.clocks.system_clock import SystemClock
+from pipecat.frames.frames import ErrorFrame
+from pipecat.pipeline.worker import PipelineWorker
+from pipecat.workers.runner import WorkerRunner
+from pipecat_turn_acid.testing.checks import Finding, check_history, errors
+
+from examples.demo.bot import Bot, digits
+from examples.demo.diary import Diary, Request
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing the caller says.
+
+    Parameters:
+        text: The words.
+        recording: The name of the recording of them.
+    """
+
+    text: str
+    recording: str
+
+
+ASKS: Final = Line("What is the status of order 4471?", "order-ask.wav")
+CORRECTS: Final = Line("Sorry I meant order 4472.", "order-correct.wav")
+
+START_SECS: Final = 20.0
+BEFORE_SECS: Final = 1.2
+ANSWER_SECS: Final = 30.0
+SETTLE_SECS: Final = 1.5
+"""So long must it be quiet before a call counts as over."""
+
+# The bot has said "Let me" and the tool runs: what the caller hears now is about to be wrong.
+_WORDS_BEFORE_BARGE_IN: Final = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one call.
+
+    Parameters:
+        name: The kit that the bot was made of.
+        diary: What was said and done.
+        barged_in_at: When the caller spoke over the bot, in seconds of the call.
+        history: The history after the call.
+        stuck: Whether the bot still believes that a tool is running.
+    """
+
+    name: str
+    diary: Diary
+    barged_in_at: float | None
+    history: list[dict[str, Any]]
+    stuck: bool
+
+    @property
+    def next_request(self) -> Request | None:
+        """The first request after the barge-in."""
+        if self.barged_in_at is None:
+            return None
+        return next((r for r in self.diary.requests if r.at > self.barged_in_at), None)
+
+    @property
+    def answered_right(self) -> bool:
+        """Whether the bot gave the status of the order that was meant."""
+        last = digits(CORRECTS.text)
+        return any(
+            last in entry.text and "check" not in entry.text.casefold() and not entry.ending
+            for entry in self.diary.entries
+            if entry.who.value == "bot"
+        )
+
+    def damage(self) -> list[Finding]:
+        """Everything that is wrong with the history after the call."""
+        return errors(check_history(self.history))
+
+
+async def hold(
+    bot: Bot,
+    say: Callable[[Line], Awaitable[None]],
+    *,
+    clock: BaseClock | None = None,
+) -> Outcome:
+    """Run the bot, and have the conversation with it.
+
+    Args:
+        bot: The bot.
+        say: Makes the caller say something; returns when it has been said.
+        clock: The pipeline's clock, or None for the system's.
+
+    Returns:
+        What became of it. A conversation that does not get to its end is told in the diary's
+        faults.
+    """
+    diary = bot.diary
+    worker = PipelineWorker(
+        bot.pipeline,
+        clock=clock or SystemClock(),
+        enable_rtvi=False,
+        enable_turn_tracking=False,
+        idle_timeout_secs=None,
+    )
+    started = asyncio.Event()
+
+    @worker.event_handler("on_pipeline_started")
+    async def on_pipeline_started(worker: Any, frame: Any) -> None:
+        started.set()
+
+    @worker.event_handler("on_pipeline_error")
+    async def on_pipeline_error(worker: Any, frame: ErrorFrame) -> None:
+        diary.failed(frame.error)
+
+    runner = WorkerRunner(handle_sigint=False)
+    await runner.add_workers(worker)
+    running = asyncio.create_task(runner.run())
+    try:
+        await asyncio.wait_for(started.wait(), START_SECS)
+        barged_in_at = await _converse(diary, say)
+        history = copy.deepcopy([m for m in bot.context.get_messages() if isinstance(m, dict)])
+        return Outcome(bot.kit.name, diary, barged_in_at, history, bot.calls_in_progress)
+    finally:
+        diary.close()
+        await worker.cancel()
+        await running
+
+
+async def _converse(diary: Diary, say: Callable[[Line], Awaitable[None]]) -> float | None:
+    async def says(line: Line) -> None:
+        diary.you_started()
+        await say(line)
+        if not await diary.until(lambda: diary.recognised, timeout=ANSWER_SECS):
+            diary.failed(f"nothing was recognised in {line.text!r}")
+        diary.you_stopped()
+
+    diary.begin()
+    await asyncio.sleep(BEFORE_SECS)
+    await says(ASKS)
+    if not await diary.until(lambda: bool(diary.words_played or diary.tools_running) or bool(diary.faults), timeout=ANSWER_SECS):
+        diary.failed("the bot did not answer")
+    if diary.faults:
+        return None
+    await diary.until(
+        lambda: bool(diary.tools_running) and diary.words_played >= _WORDS_BEFORE_BARGE_IN,
+        timeout=0.8,
+    )
+    barged_in_at = diary.now
+    await says(CORRECTS)
+    await diary.until(lambda: diary.requests[-1].at > barged_in_at, timeout=ANSWER_SECS)
+    if not await diary.until_quiet(SETTLE_SECS, timeout=ANSWER_SECS):
+        diary.failed("the bot did not come to an end")
+    return barged_in_at
