@@ -13,7 +13,7 @@ speak, barges in where it is told to, waits until everything is at rest, and ret
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -81,6 +81,23 @@ class At:
         return f"{self.seconds:.3f} s"
 
 
+@dataclass(frozen=True)
+class After:
+    """An instant counted from the first barge-in.
+
+    Parameters:
+        ticks: Passes of the event loop after it.
+        seconds: Virtual seconds after it; counts only without ticks.
+    """
+
+    ticks: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """Name the instant."""
+        return f"{self.ticks} ticks later" if self.ticks else f"{self.seconds:.3f} s later"
+
+
 Instant = Tick | At
 
 
@@ -107,6 +124,8 @@ class Conversation:
             for a bot that writes.
         llm: Keyword arguments for the LLM service.
         user_params: Returns keyword arguments for the user aggregator's parameters.
+        assemble: Returns the processors of the pipeline, in order, from the parts of the bot; it
+            may replace the parts. None for the usual pipeline.
         prepare: Called with the bot before it starts, for flows and the like.
         during: What else happens: pairs of virtual seconds and a function of the bot.
         quiet: Seconds without any frame after which the bot is at rest.
@@ -125,6 +144,7 @@ class Conversation:
     voice: Literal["words", "sentences", "text"] = "words"
     llm: Mapping[str, Any] = field(default_factory=dict[str, Any])
     user_params: Callable[[], Mapping[str, Any]] = dict
+    assemble: "Callable[[Bot], Sequence[FrameProcessor]] | None" = None
     prepare: "Callable[[Bot], Awaitable[None]] | None" = None
     during: "tuple[tuple[float, Callable[[Bot], Awaitable[None]]], ...]" = ()
     quiet: float = 2.0
@@ -448,15 +468,7 @@ class Bot:
             "text": lambda: None,
         }[conversation.voice]()
         self.flow_manager: Any = None
-        parts = [
-            self.transport.input(),
-            self.aggregators.user(),
-            self.llm,
-            self.tts,
-            self.transport.output(),
-            self.aggregators.assistant(),
-        ]
-        self.processors: list[FrameProcessor] = [part for part in parts if part is not None]
+        self.processors = list((conversation.assemble or usual_pipeline)(self))
         self.worker = PipelineWorker(
             Pipeline(self.processors),
             params=PipelineParams(audio_out_sample_rate=8000),
@@ -480,6 +492,23 @@ class Bot:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, virtual_time.VirtualTimeLoop)
         return loop.elapsed, loop.ticks
+
+
+def usual_pipeline(bot: Bot) -> list[FrameProcessor]:
+    """Return the processors of a plain bot, in order.
+
+    Args:
+        bot: The bot.
+    """
+    parts = [
+        bot.transport.input(),
+        bot.aggregators.user(),
+        bot.llm,
+        bot.tts,
+        bot.transport.output(),
+        bot.aggregators.assistant(),
+    ]
+    return [part for part in parts if part is not None]
 
 
 def _tools(tools: tuple[Tool, ...]) -> dict[str, Any]:
@@ -512,7 +541,7 @@ def play(
     kit: Kit = STOCK,
     barge_in: Instant | None = None,
     *,
-    second: Instant | None = None,
+    second: Instant | After | None = None,
     false_start: bool = False,
     trace: bool = False,
 ) -> Outcome:
@@ -532,14 +561,22 @@ def play(
     stage = _Stage(conversation, kit, false_start, trace)
 
     def place(loop: virtual_time.VirtualTimeLoop) -> None:
-        for instant, text in (
-            (barge_in, conversation.barge_in),
-            (second, conversation.second_barge_in),
-        ):
+        def once_more() -> None:
+            stage.barge_in(conversation.second_barge_in)
+
+        def first() -> None:
+            stage.barge_in(conversation.barge_in)
+            if isinstance(second, After):
+                if second.ticks:
+                    loop.at_tick(loop.ticks + second.ticks, once_more)
+                else:
+                    loop.at_elapsed(loop.elapsed + second.seconds, once_more)
+
+        for instant, callback in ((barge_in, first), (second, once_more)):
             if isinstance(instant, Tick):
-                loop.at_tick(instant.number, lambda text=text: stage.barge_in(text))
+                loop.at_tick(instant.number, callback)
             elif isinstance(instant, At):
-                loop.at_elapsed(instant.seconds, lambda text=text: stage.barge_in(text))
+                loop.at_elapsed(instant.seconds, callback)
 
     with _compat.quiet_logging():
         return virtual_time.run(stage.play, prepare=place)

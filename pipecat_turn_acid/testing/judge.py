@@ -333,11 +333,13 @@ class _Judge:
                     f"{run.name} {run.tool_call_id} began {run.started - end.at:.3f} s after the "
                     "turn it was called in",
                 )
+        told = set()
         for word in outcome.heard:
-            if word.request < 0:
+            if word.request < 0 or (word.utterance, word.asked) in told:
                 continue
             end = self._end_of(self._turn_of(self._requests[word.request]))
             if end and word.at > end.at + _SAME_INSTANT:
+                told.add((word.utterance, word.asked))
                 yield Fault(
                     FaultKind.DEAD_TURN,
                     f"{word.utterance!r} was heard {word.at - end.at:.3f} s after its turn",
