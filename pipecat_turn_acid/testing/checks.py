@@ -31,8 +31,7 @@ MAX_ID_LENGTH: Final = 40
 
 _COMMON_KEYS: Final = frozenset({"role", "content", "name"})
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "assistant": _COMMON_KEYS
-    | {"tool_calls", "function_call", "refusal", "audio", "annotations", "reasoning_content"},
+    "assistant": _COMMON_KEYS | {"tool_calls", "function_call", "refusal", "audio", "annotations"},
     "tool": _COMMON_KEYS | {"tool_call_id"},
 }
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "custom"})
@@ -250,6 +249,8 @@ def _late_result_id(message: Message) -> str | None:
     """The id in Pipecat's message for a tool that finishes after the conversation moved on."""
     content = message.get("content")
     if message.get("role") != "developer" or not isinstance(content, str):
+        return None
+    if '"async_tool"' not in content:
         return None
     try:
         payload = json.loads(content)

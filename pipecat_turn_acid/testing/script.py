@@ -20,7 +20,7 @@ damaged history gets the answer that a model would give it, not the one the test
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -201,6 +201,7 @@ class ChatRequest:
         return positions[-1] if positions else -1
 
 
+_PLACEHOLDERS: Final = {"IN_PROGRESS": ToolState.IN_PROGRESS, "CANCELLED": ToolState.CANCELLED}
 _INSTRUCTIONS: Final = ("system", "developer")
 
 
@@ -223,8 +224,10 @@ def _async_payload(message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Pipecat's notice about a tool that outlives the turn, if this message is one."""
     if message.get("role") not in ("tool", "developer"):
         return None
+    if '"async_tool"' not in (text := _text(message)):
+        return None
     try:
-        payload = json.loads(_text(message))
+        payload = json.loads(text)
     except ValueError:
         return None
     if isinstance(payload, dict) and payload.get("type") == "async_tool":
@@ -239,41 +242,38 @@ def _news(messages: Sequence[Mapping[str, Any]], call: ToolAnswer) -> int:
     return -1
 
 
-def _read_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[ToolAnswer]:
+def _read_calls(messages: Sequence[Mapping[str, Any]]) -> list[ToolAnswer]:
+    calls: list[ToolAnswer] = []
+    latest: dict[str, int] = {}  # id -> the last call that was made with it
     for at, message in enumerate(messages):
         for call in _dicts(message.get("tool_calls")):
             function = call.get("function")
             function = cast(dict[str, Any], function) if isinstance(function, dict) else {}
-            found = ToolAnswer(
-                str(call.get("id")),
-                str(function.get("name")),
-                str(function.get("arguments")),
-                None,
-                ToolState.MISSING,
-                at,
-            )
-            for position in range(at + 1, len(messages)):
-                found = _read_answer(found, position, messages[position])
-            yield found
+            made = (str(call.get("id")), str(function.get("name")), str(function.get("arguments")))
+            latest[made[0]] = len(calls)
+            calls.append(ToolAnswer(*made, None, ToolState.MISSING, at))
+        if (answer := _read_answer(message)) is not None:
+            tool_call_id, state, content = answer
+            if (index := latest.get(tool_call_id)) is not None:
+                calls[index] = replace(calls[index], state=state, content=content, answered_at=at)
+    return calls
 
 
-def _read_answer(call: ToolAnswer, position: int, message: Mapping[str, Any]) -> ToolAnswer:
+def _read_answer(message: Mapping[str, Any]) -> tuple[str, ToolState, str | None] | None:
+    """Which call a message answers, what it says of it, and the result."""
     payload = _async_payload(message)
     if payload is not None:
-        if payload.get("tool_call_id") != call.tool_call_id:
-            return call
+        tool_call_id, result = str(payload.get("tool_call_id")), payload.get("result")
+        content = None if result is None else str(result)
         if payload.get("status") != "finished":
-            state, content = ToolState.RUNNING, payload.get("result")
-        else:
-            content = str(payload.get("result"))
-            cancelled = content.startswith("CANCELLED")
-            state = ToolState.CANCELLED if cancelled else ToolState.ANSWERED
-        return replace(call, content=content, state=state, answered_at=position)
-    if message.get("role") != "tool" or message.get("tool_call_id") != call.tool_call_id:
-        return call
+            return tool_call_id, ToolState.RUNNING, content
+        cancelled = content is not None and content.startswith("CANCELLED")
+        return tool_call_id, ToolState.CANCELLED if cancelled else ToolState.ANSWERED, content
+    if message.get("role") != "tool":
+        return None
     content = _text(message)
-    state = {"IN_PROGRESS": ToolState.IN_PROGRESS, "CANCELLED": ToolState.CANCELLED}.get(content)
-    return replace(call, content=content, state=state or ToolState.ANSWERED, answered_at=position)
+    state = _PLACEHOLDERS.get(content, ToolState.ANSWERED)
+    return str(message.get("tool_call_id")), state, content
 
 
 # --- the reply ---------------------------------------------------------------------------------

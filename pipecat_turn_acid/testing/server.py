@@ -236,7 +236,7 @@ class ScriptedChatServer:
                 raise record.error
 
     async def aclose(self) -> None:
-        """End every in-process response that is still being sent. The log stays."""
+        """Break off every in-process response that is still being sent. The log stays."""
         for task in tuple(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -321,8 +321,8 @@ class ScriptedChatServer:
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port).start()
-            address = runner.addresses[0]
-            yield f"http://{host}:{address[1]}/v1"
+            port = runner.addresses[0][1]
+            yield f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
         finally:
             await runner.cleanup()
 

@@ -80,39 +80,43 @@ def _transport_class(family: Any) -> Any:
             self._filling = asyncio.create_task(self._fill(), name="scripted-chat-server")
             sending.add(self._filling)
             self._filling.add_done_callback(sending.discard)
+            self._filling.add_done_callback(self._filled)
 
         async def _fill(self) -> None:
-            try:
-                async for data in self._body:
-                    self._pieces.put_nowait(data)
-                self._pieces.put_nowait(None)
-            except Exception as error:
-                self._pieces.put_nowait(error)
+            async for data in self._body:
+                self._pieces.put_nowait(data)
 
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while True:
-                try:
-                    async with asyncio.timeout(_read_timeout(self._request)):
-                        piece = await self._pieces.get()
-                except TimeoutError as error:
-                    raise family.ReadTimeout("", request=self._request) from error
-                if piece is None:
-                    return
-                if isinstance(piece, ConnectionDroppedError):
-                    raise family.RemoteProtocolError(
-                        "peer closed connection without sending complete message body "
-                        "(incomplete chunked read)",
-                        request=self._request,
-                    )
-                if isinstance(piece, Exception):
-                    raise piece
-                yield piece
+        def _filled(self, task: asyncio.Task[None]) -> None:
+            gone = ConnectionDroppedError() if task.cancelled() else task.exception()
+            self._pieces.put_nowait(gone if isinstance(gone, Exception) else None)
+
+        # Not a generator: one that is left in the middle is closed whenever it is collected.
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self
+
+        async def __anext__(self) -> bytes:
+            try:
+                async with asyncio.timeout(_read_timeout(self._request)):
+                    piece = await self._pieces.get()
+            except TimeoutError as error:
+                raise family.ReadTimeout("", request=self._request) from error
+            if isinstance(piece, bytes):
+                return piece
+            self._pieces.put_nowait(piece)  # an end stays an end
+            if piece is None:
+                raise StopAsyncIteration
+            if isinstance(piece, ConnectionDroppedError):
+                raise family.RemoteProtocolError(
+                    "peer closed connection without sending complete message body "
+                    "(incomplete chunked read)",
+                    request=self._request,
+                )
+            raise piece
 
         async def aclose(self) -> None:
-            if not self._filling.done():
-                self._filling.cancel()
-                with suppress(RuntimeError):  # a generator that is running ends by the cancel
-                    await self._body.aclose()
+            self._filling.cancel()
+            with suppress(RuntimeError):  # a generator that is running ends by the cancel
+                await self._body.aclose()
 
     class Transport(family.AsyncBaseTransport):
         """Hands requests to the server in the same event loop."""

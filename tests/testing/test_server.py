@@ -468,6 +468,19 @@ def test_a_client_that_closes_at_once_is_noticed(front: Front):
     front(serving(Reply().say("a").delay(60.0).say("b")), scenario)
 
 
+def test_a_server_that_is_closed_breaks_its_answers_off():
+    server = serving(Reply().say("a").stall())
+
+    async def main() -> None:
+        response = await stream(server.client())
+        await server.aclose()
+        with pytest.raises(openai.APIConnectionError):
+            await read(response)
+        assert server.requests[0].outcome is not Outcome.FINISHED
+
+    virtual_time.run(main)
+
+
 def test_a_slow_client_does_not_slow_the_server_down():
     """The answer is sent when it is ready, and waits where the client will find it."""
     server = serving(Reply().say("a b c d"), latency=0.0, pace=1.0)
