@@ -98,9 +98,11 @@ class ToolAnswer:
 
     @property
     def value(self) -> Any:
-        """The result, decoded if it is JSON."""
+        """The result, decoded if it is JSON; None if there is none."""
+        if self.content is None:
+            return None
         try:
-            return json.loads(self.content or "null")
+            return json.loads(self.content)
         except ValueError:
             return self.content
 
@@ -117,7 +119,7 @@ class ChatRequest:
     body: Mapping[str, Any]
     number: int = 1
 
-    @property
+    @cached_property
     def messages(self) -> list[dict[str, Any]]:
         """The history."""
         return _dicts(self.body.get("messages"))

@@ -236,6 +236,16 @@ def test_a_damaged_history_can_be_read():
     assert (asked.user, asked.system, asked.tools, asked.model) == ("", "", [], "")
 
 
+@pytest.mark.parametrize(
+    ("content", "value"), [("[]", []), ("0", 0), ("", ""), ("COMPLETED", "COMPLETED")]
+)
+def test_a_result_is_decoded_if_it_is_json(content: str, value: Any):
+    asked = request(user("?"), called("status", "a"), result("a", content))
+
+    assert asked.result("status") == value
+    assert asked.calls[0].state is ToolState.ANSWERED
+
+
 def test_a_result_that_is_not_there_is_an_error():
     with pytest.raises(LookupError, match="no call of status"):
         request(user("?")).result("status")
