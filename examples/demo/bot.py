@@ -31,9 +31,9 @@ from pipecat.services.llm_service import FunctionCallParams
 from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.services.tts_service import TTSService
 from pipecat.transports.base_transport import BaseTransport
-from pipecat_turn_acid.testing.script import ChatRequest, Reply, Script
 
 from examples.demo.diary import Diary
+from pipecat_turn_acid.testing.script import ChatRequest, Reply, Script
 
 INSTRUCTIONS: Final = (
     "You are the voice of a shop's order line. You are heard, not read: answer in one short plain "
@@ -268,5 +268,3 @@ def _taps(diary: Diary) -> tuple[_Tap, _Tap, _Tap]:
             diary.bot_stopped(cut=False)
 
     return _Tap(heard), _Tap(answering), _Tap(playing)
-
-

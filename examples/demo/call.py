@@ -15,10 +15,10 @@ from pipecat.clocks.system_clock import SystemClock
 from pipecat.frames.frames import ErrorFrame
 from pipecat.pipeline.worker import PipelineWorker
 from pipecat.workers.runner import WorkerRunner
-from pipecat_turn_acid.testing.checks import Finding, check_history, errors
 
 from examples.demo.bot import Bot, digits
 from examples.demo.diary import Diary, Request
+from pipecat_turn_acid.testing.checks import Finding, check_history, errors
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,29 @@ class Outcome:
             if entry.who.value == "bot"
         )
 
+    @property
+    def damaged(self) -> bool:
+        """Whether a request was shown a damaged history, or the call left one behind."""
+        return bool(self.damage()) or self.stuck
+
     def damage(self) -> list[Finding]:
-        """Everything that is wrong with the history after the call."""
-        return errors(check_history(self.history))
+        """Everything that is wrong with what the model was shown, and with what is left."""
+        shown = [request.messages for request in self.diary.requests]
+        return [f for messages in (*shown, self.history) for f in errors(check_history(messages))]
+
+    def reasons(self) -> list[str]:
+        """What is wrong with the call, in words; nothing if it is as it should be."""
+        reasons: list[str] = []
+        if bad := [r for r in self.diary.requests if errors(check_history(r.messages))]:
+            numbers = ", ".join(str(request.number) for request in bad)
+            reasons.append(f"a damaged history was shown in request {numbers}")
+        if left := errors(check_history(self.history)):
+            reasons.append(f"after the call: {left[0].message}")
+        if self.stuck:
+            reasons.append("a tool counts as running, for ever")
+        if self.barged_in_at is not None and not self.answered_right:
+            reasons.append(f"order {digits(CORRECTS.text)} was never answered")
+        return reasons
 
 
 async def hold(
@@ -147,7 +167,10 @@ async def _converse(diary: Diary, say: Callable[[Line], Awaitable[None]]) -> flo
     diary.begin()
     await asyncio.sleep(BEFORE_SECS)
     await says(ASKS)
-    if not await diary.until(lambda: bool(diary.words_played or diary.tools_running) or bool(diary.faults), timeout=ANSWER_SECS):
+    if not await diary.until(
+        lambda: bool(diary.words_played or diary.tools_running) or bool(diary.faults),
+        timeout=ANSWER_SECS,
+    ):
         diary.failed("the bot did not answer")
     if diary.faults:
         return None

@@ -17,7 +17,7 @@ class Who(Enum):
     YOU = "you"
     BOT = "bot"
     TOOL = "tool"
-    MODEL = "ask"
+    MODEL = "llm"
 
 
 @dataclass
@@ -142,7 +142,8 @@ class Diary:
 
     def you_started(self) -> None:
         """The caller begins to speak."""
-        self._note(Entry(self.now, Who.YOU))
+        ending = "over the bot" if self._open(Who.BOT) else ""
+        self._note(Entry(self.now, Who.YOU, ending=ending))
 
     def heard(self, text: str) -> None:
         """The bot has recognised what the caller says."""

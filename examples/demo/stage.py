@@ -16,13 +16,13 @@ from pipecat.clocks.base_clock import BaseClock
 from pipecat.processors.aggregators.llm_response_universal import LLMUserAggregatorParams
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
-from pipecat_turn_acid.testing.server import ScriptedChatServer
-from pipecat_turn_acid.testing.speech import ScriptedTransport, ScriptedTTSService, User
-from pipecat_turn_acid.testing.virtual_time import VirtualClock
 
 from examples.demo import bot as bots
 from examples.demo import call, ears, line, voice
 from examples.demo.diary import Diary
+from pipecat_turn_acid.testing.server import ScriptedChatServer
+from pipecat_turn_acid.testing.speech import ScriptedTransport, ScriptedTTSService, User
+from pipecat_turn_acid.testing.virtual_time import VirtualClock
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "speech"
 
@@ -90,10 +90,7 @@ async def perform(
         clocks: list[BaseClock | None] = [VirtualClock() if setting.virtual else None for _ in kits]
         return list(
             await asyncio.gather(
-                *(
-                    _hold(place, clock)
-                    for place, clock in zip(places, clocks, strict=True)
-                )
+                *(_hold(place, clock) for place, clock in zip(places, clocks, strict=True))
             )
         )
 

@@ -31,6 +31,8 @@ _PARAMETER_RATE = 1
 _EVENT_LIST_TERMINATED = 0
 _EVENT_WORD = 1
 
+VOICE_PACKAGE = "espeakng-loader==0.2.4"
+
 _NUMBER = re.compile(r"\d{3,}")
 
 
