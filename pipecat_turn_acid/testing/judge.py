@@ -21,10 +21,11 @@ from pipecat.processors.aggregators import async_tool_messages
 
 from pipecat_turn_acid.testing.checks import Rule, check_history, errors
 from pipecat_turn_acid.testing.conversation import Mark, Message, Outcome, Request
+from pipecat_turn_acid.testing.speech import Voice
 from pipecat_turn_acid.testing.tools import Behaviour, ToolRun
 
 _SAME_INSTANT = 1e-6
-_HEARING = 0.1
+_HEARING = 0.15
 """How far the frame about a word and its sound may be apart, in seconds."""
 
 
@@ -268,10 +269,7 @@ class _Judge:
             elif end is None:
                 reasons.append("it is only a part of what was said")
             else:
-                heard = sum(
-                    word.request == number and word.at <= end.at + _HEARING
-                    for word in self._outcome.heard
-                )
+                heard = self._words_heard(number, end)
                 whole = text == said and request.finished
                 if heard < len(text.split()):
                     reasons.append("it was not heard to its end")
@@ -280,6 +278,20 @@ class _Judge:
                 else:
                     reasons.append("it is a part of an answer that was cut")
         return reasons[-1] if reasons else "the model never said it"
+
+    def _words_heard(self, number: int, end: Mark) -> int:
+        """How many words of a reply were heard when a turn ended, one that was due included."""
+        begun = [
+            word.at
+            for word in self._outcome.heard
+            if word.request == number and word.at <= end.at + _HEARING
+        ]
+        due = begun[-1] + self._seconds_per_word if begun else 0.0
+        return len(begun) + (begun != [] and due <= end.at + _HEARING)
+
+    @property
+    def _seconds_per_word(self) -> float:
+        return 0.0 if self._reads else Voice.seconds_per_word
 
     # --- the user's words ---
 

@@ -316,7 +316,7 @@ class ScriptedTransport(BaseTransport):
     Without audio the text itself is what the user reads, as it passes the output.
     """
 
-    def __init__(self, *, voice: Voice | None = None, audio: bool = True, chunk_ms: int = 40):
+    def __init__(self, *, voice: Voice | None = None, audio: bool = True, chunk_ms: int = 100):
         """Create both ends.
 
         Args:
