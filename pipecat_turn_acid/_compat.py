@@ -1,0 +1,210 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Every private name of Pipecat that this package leans on, and what it means to us.
+
+A name is checked when the module that needs it is imported, so that a Pipecat
+release that moves one is an error with a way out and not a bot that behaves
+oddly. Each has a test in ``tests/test_compat.py`` that says what we lean on.
+"""
+
+import inspect
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Seam:
+    """One private name.
+
+    Parameters:
+        owner: The class that has it.
+        name: The name.
+        why: What we take it to do.
+        parameters: For a method, the parameters that we pass or override, without
+            ``self``; None for an attribute that the constructor sets.
+    """
+
+    owner: str
+    name: str
+    why: str
+    parameters: tuple[str, ...] | None = None
+
+
+SEAMS: Final = (
+    # --- LLMService: overridden
+    Seam(
+        "LLMService", "_run_parallel_function_calls", "starts a response's calls", ("runner_items",)
+    ),
+    Seam(
+        "LLMService",
+        "_run_sequential_function_calls",
+        "queues a response's calls",
+        ("runner_items",),
+    ),
+    Seam("LLMService", "_run_function_call", "runs one call in its own task", ("runner_item",)),
+    Seam(
+        "LLMService",
+        "_broadcast_function_call_cancelled",
+        "every call that ends without reporting passes here",
+        ("runner_item", "run_llm"),
+    ),
+    Seam(
+        "LLMService",
+        "_advertised_handler_changed",
+        "compares handlers by identity",
+        ("item", "new_handler"),
+    ),
+    # --- LLMService: used
+    Seam(
+        "LLMService", "_function_is_async", "whether the model waits for a tool", ("function_name",)
+    ),
+    Seam(
+        "LLMService",
+        "_cancel_function_call_tasks",
+        "cancels the calls that a predicate selects",
+        ("predicate", "reason", "run_llm"),
+    ),
+    Seam("LLMService", "_functions", "registered handlers by tool name"),
+    Seam("LLMService", "_function_call_tasks", "running calls by task"),
+    Seam("LLMService", "_speculation_gate", "knows whether the inference is speculative"),
+    # --- LLMContextAggregator
+    Seam("LLMContextAggregator", "_get_context_frame", "makes every context frame pushed", ()),
+    Seam("LLMContextAggregator", "_aggregation", "text that is not in the history yet"),
+    Seam("LLMContextAggregator", "_context", "the context"),
+    # --- LLMUserAggregator
+    Seam(
+        "LLMUserAggregator",
+        "_on_user_turn_started",
+        "the barge-in is known",
+        ("controller", "strategy", "params"),
+    ),
+    Seam(
+        "LLMUserAggregator",
+        "_on_user_turn_stopped",
+        "the user has yielded the floor",
+        ("controller", "strategy", "params"),
+    ),
+    Seam(
+        "LLMUserAggregator",
+        "_maybe_emit_user_turn_stopped",
+        "flushes what is left of a user turn and may recover an empty one",
+        ("strategy", "on_session_end", "run_llm"),
+    ),
+    Seam("LLMUserAggregator", "_push_aggregation", "every flush passes here", ("run_llm",)),
+    Seam("LLMUserAggregator", "_user_is_muted", "whether interruptions are suppressed"),
+    Seam("LLMUserAggregator", "_realtime_service_mode", "whether a realtime service is in charge"),
+    # --- LLMAssistantAggregator
+    Seam(
+        "LLMAssistantAggregator",
+        "_add_aggregation_to_context",
+        "every text passes here on its way to the history",
+        (),
+    ),
+    Seam("LLMAssistantAggregator", "_handle_function_calls_started", "a batch starts", ("frame",)),
+    Seam(
+        "LLMAssistantAggregator", "_handle_function_call_in_progress", "a call starts", ("frame",)
+    ),
+    Seam("LLMAssistantAggregator", "_handle_function_call_result", "a call ends", ("frame",)),
+    Seam(
+        "LLMAssistantAggregator", "_handle_function_call_cancel", "a call is cancelled", ("frame",)
+    ),
+    Seam("LLMAssistantAggregator", "_handle_llm_messages_append", "messages arrive", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_llm_start", "a response starts", ("_",)),
+    Seam(
+        "LLMAssistantAggregator", "_handle_llm_end", "a response has passed, words included", ("_",)
+    ),
+    Seam("LLMAssistantAggregator", "_handle_tts_started", "an utterance starts", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_text", "a word arrives", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_end_or_cancel", "the session ends", ("frame",)),
+    Seam(
+        "LLMAssistantAggregator",
+        "_maybe_append_image_to_context",
+        "adds an image that a call has fetched",
+        ("frame",),
+    ),
+    Seam(
+        "LLMAssistantAggregator",
+        "_handle_function_call_finished",
+        "writes the final result of a call that the model does not wait for",
+        ("frame", "in_progress_frame"),
+    ),
+    Seam(
+        "LLMAssistantAggregator",
+        "_update_function_call_result",
+        "replaces the content of a tool message",
+        ("function_name", "tool_call_id", "result"),
+    ),
+    Seam("LLMAssistantAggregator", "_maybe_push_context", "asks for the run after a result", ()),
+    Seam("LLMAssistantAggregator", "_context_push_owed", "whether a result asked for a run"),
+    Seam(
+        "LLMAssistantAggregator",
+        "_is_deferred",
+        "whether an async result is late",
+        ("in_progress_frame",),
+    ),
+    Seam(
+        "LLMAssistantAggregator",
+        "_context_updated_task_finished",
+        "forgets a finished on_context_updated task",
+        ("task",),
+    ),
+    Seam("LLMAssistantAggregator", "_context_updated_tasks", "running on_context_updated tasks"),
+    Seam("LLMAssistantAggregator", "_function_calls_in_progress", "announced calls by id"),
+    Seam("LLMAssistantAggregator", "_function_calls_image_results", "fetched images by call id"),
+    Seam("LLMAssistantAggregator", "_user_speaking", "whether the user has the floor"),
+    Seam("LLMAssistantAggregator", "_bot_speaking", "whether the bot is heard"),
+    Seam(
+        "LLMAssistantAggregator",
+        "_realtime_service_mode",
+        "whether a realtime service is in charge",
+    ),
+)
+
+
+def missing_from(owner: type) -> list[str]:
+    """Say which seams a class lacks.
+
+    Args:
+        owner: A class of Pipecat's.
+
+    Returns:
+        One text for each name that is gone or takes other parameters.
+    """
+    problems: list[str] = []
+    for seam in SEAMS:
+        if seam.owner != owner.__name__:
+            continue
+        where = f"{seam.owner}.{seam.name}"
+        if seam.parameters is None:
+            if seam.name not in owner.__init__.__code__.co_names:
+                problems.append(f"{where} is not set by the constructor ({seam.why})")
+            continue
+        method = getattr(owner, seam.name, None)
+        if method is None:
+            problems.append(f"{where} is gone ({seam.why})")
+            continue
+        parameters = tuple(inspect.signature(method).parameters)[1:]
+        if parameters != seam.parameters:
+            problems.append(f"{where} takes {parameters}, not {seam.parameters} ({seam.why})")
+    return problems
+
+
+def require(owner: type) -> None:
+    """Refuse to import on a Pipecat that lacks what we lean on.
+
+    Args:
+        owner: A class of Pipecat's.
+
+    Raises:
+        ImportError: A name is gone or changed. The message says what to install.
+    """
+    problems = missing_from(owner)
+    if problems:
+        raise ImportError(
+            f"pipecat-turn-acid {version('pipecat-turn-acid')} does not know pipecat-ai "
+            f"{version('pipecat-ai')}: {'; '.join(problems)}. Install a pipecat-ai release that its "
+            "README lists as tested, or a newer pipecat-turn-acid."
+        )

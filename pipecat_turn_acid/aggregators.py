@@ -1,0 +1,859 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The user and the assistant aggregator, and their pair.
+
+The user aggregator ends a turn when a barge-in is known and begins the next one
+when the user's words are flushed. The assistant aggregator commits a round when
+its frames have passed by, behind the words that were said before it, and makes
+sure that it causes one run.
+"""
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, cast
+
+from loguru import logger
+from pipecat.frames.frames import (
+    BotStoppedSpeakingFrame,
+    Frame,
+    FunctionCallCancelFrame,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
+    FunctionCallResultProperties,
+    FunctionCallsStartedFrame,
+    InterruptionFrame,
+    LLMContextFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
+    TextFrame,
+    TTSStartedFrame,
+    UserImageRawFrame,
+)
+from pipecat.processors.aggregators import async_tool_messages
+from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_response_universal import (
+    LLMAssistantAggregator,
+    LLMAssistantAggregatorParams,
+    LLMContextAggregator,
+    LLMContextAggregatorPair,
+    LLMUserAggregator,
+    LLMUserAggregatorParams,
+)
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessorSetup
+from pipecat.utils.errors import ErrorCategory
+from pipecat.utils.utils import obj_id
+
+from pipecat_turn_acid import _compat
+from pipecat_turn_acid.context import TransactionalLLMContext
+from pipecat_turn_acid.core import IllegalTransitionError, RoundState, ToolCall, ToolRound
+from pipecat_turn_acid.events import (
+    HookFailed,
+    RoundCommitted,
+    RoundRolledBack,
+    StaleFenced,
+    StaleWork,
+    TurnEnding,
+    TurnEvent,
+    TurnStarted,
+)
+from pipecat_turn_acid.late_results import dropped_content, note_message
+from pipecat_turn_acid.llm import result_content
+from pipecat_turn_acid.policy import TurnPolicy
+from pipecat_turn_acid.stamps import OWED_KEY, epoch_of, stamp
+
+for _owner in (LLMContextAggregator, LLMUserAggregator, LLMAssistantAggregator):
+    _compat.require(_owner)
+
+
+class TransactionalLLMUserAggregator(LLMUserAggregator):
+    """An `LLMUserAggregator` whose turns begin and end transactions.
+
+    With a plain `LLMContext`, and with a realtime service, it is the stock
+    aggregator.
+    """
+
+    def __init__(
+        self,
+        context: LLMContext,
+        *,
+        params: LLMUserAggregatorParams | None = None,
+        policy: TurnPolicy | None = None,
+        **kwargs,
+    ):
+        """Initialize the user aggregator.
+
+        Args:
+            context: The conversation.
+            params: As in `LLMUserAggregator`.
+            policy: How interrupted turns are remembered; see `TurnPolicy`.
+            **kwargs: As in `LLMUserAggregator`.
+        """
+        super().__init__(context, params=params, **kwargs)
+        _adopt(context, policy)
+        self._flushing_task: asyncio.Task[Any] | None = None
+        self._turn_begun = False
+        self._runs_pushed = 0
+
+    @property
+    def _turns(self) -> TransactionalLLMContext | None:
+        return _transactional(self._context, self._realtime_service_mode)
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection):
+        """Process a frame; an interruption from elsewhere ends the turn first.
+
+        Args:
+            frame: The frame.
+            direction: Where it travels.
+        """
+        turns = self._turns
+        # A muted user's interruption goes no further than here, so it ends nothing.
+        if turns and isinstance(frame, InterruptionFrame) and not self._user_is_muted:
+            if not turns.end_turn_of(frame):
+                return
+        await super().process_frame(frame, direction)
+
+    async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
+        """Push a frame; an interruption carries the turn it ends.
+
+        Args:
+            frame: The frame.
+            direction: Where it goes.
+        """
+        turns = self._turns
+        if turns and isinstance(frame, InterruptionFrame):
+            stamp(frame, turns.epoch)
+        await super().push_frame(frame, direction)
+
+    async def broadcast_interruption(self):
+        """End the turn, then broadcast the interruption."""
+        turns = self._turns
+        if turns:
+            turns.end_turn()
+        await super().broadcast_interruption()
+
+    async def push_context_frame(self, direction: FrameDirection = FrameDirection.DOWNSTREAM):
+        """Ask for a run on behalf of the current turn.
+
+        While the user has the floor the run is owed instead. After an
+        interruption that no user turn followed, a new turn begins with it.
+
+        Args:
+            direction: Where the frame goes.
+        """
+        turns = self._turns
+        if turns:
+            if turns.user_turn_open and asyncio.current_task() is not self._flushing_task:
+                turns.owe_run()
+                return
+            if turns.is_over:
+                turns.begin_turn()
+            self._runs_pushed += 1
+        await super().push_context_frame(direction)
+
+    def _get_context_frame(self) -> LLMContextFrame:
+        frame = super()._get_context_frame()
+        if self._turns:
+            stamp(frame, self._turns.epoch)
+        return frame
+
+    async def _push_aggregation(self, *, run_llm: bool = True) -> str:
+        turns = self._turns
+        if not turns or not self._aggregation:
+            return await super()._push_aggregation(run_llm=run_llm)
+        self._begin_turn_once(turns)
+        self._flushing_task = asyncio.current_task()
+        try:
+            return await super()._push_aggregation(run_llm=run_llm)
+        finally:
+            self._flushing_task = None
+
+    def _begin_turn_once(self, turns: TransactionalLLMContext) -> None:
+        """Begin the turn of this utterance, which may be flushed in several pieces."""
+        if not self._turn_begun or turns.is_over:
+            turns.begin_turn()
+            self._turn_begun = True
+
+    async def _on_user_turn_started(self, controller, strategy, params):
+        turns = self._turns
+        if turns:
+            turns.user_turn_open = True
+            self._turn_begun = False
+            if params.enable_interruptions:
+                turns.end_turn()
+        await super()._on_user_turn_started(controller, strategy, params)
+
+    async def _on_user_turn_stopped(self, controller, strategy, params):
+        turns = self._turns
+        if turns and params.confirms_speculation:
+            # The answer is on its way already, and a tool it calls must find the turn begun.
+            self._begin_turn_once(turns)
+        await super()._on_user_turn_stopped(controller, strategy, params)
+        self._turn_begun = False
+
+    async def _maybe_emit_user_turn_stopped(
+        self, strategy=None, on_session_end: bool = False, run_llm: bool = True
+    ):
+        turns = self._turns
+        if turns:
+            turns.user_turn_open = False
+        runs_pushed = self._runs_pushed
+        await super()._maybe_emit_user_turn_stopped(strategy, on_session_end, run_llm)
+        if not turns or on_session_end or not run_llm or self._runs_pushed > runs_pushed:
+            return
+        if turns.owes_run and not self._turn_begun:
+            # The user's turn brought no run, so what waited for it is paid by itself.
+            await self.push_context_frame()
+
+
+class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
+    """An `LLMAssistantAggregator` that commits tool rounds whole, or not at all.
+
+    With a plain `LLMContext`, and with a realtime service, it is the stock
+    aggregator.
+
+    Event handlers, beside the stock ones:
+
+    - ``on_turn_started(aggregator, epoch)``: A turn has begun.
+    - ``on_round_committed(aggregator, round)``: A `ToolRound` is history.
+    - ``on_round_rolled_back(aggregator, round)``: A `ToolRound` was dropped.
+    - ``on_stale_fenced(aggregator, what)``: `StaleWork` was turned away.
+    """
+
+    def __init__(
+        self,
+        context: LLMContext,
+        *,
+        params: LLMAssistantAggregatorParams | None = None,
+        policy: TurnPolicy | None = None,
+        **kwargs,
+    ):
+        """Initialize the assistant aggregator.
+
+        Args:
+            context: The conversation.
+            params: As in `LLMAssistantAggregator`.
+            policy: How interrupted turns are remembered; see `TurnPolicy`.
+            **kwargs: As in `LLMAssistantAggregator`.
+        """
+        self._observed: set[str] = set()
+        self._is_set_up = False
+        super().__init__(context, params=params, **kwargs)
+        _adopt(context, policy)
+        for event in (
+            "on_turn_started",
+            "on_round_committed",
+            "on_round_rolled_back",
+            "on_stale_fenced",
+        ):
+            self._register_event_handler(event)
+        # Which calls of a staged round have passed by, and what waits for its commit.
+        self._passed: dict[ToolRound, set[str]] = {}
+        self._on_committed: dict[ToolRound, list[Callable[[], Awaitable[None]]]] = {}
+        self._images: dict[ToolRound, list[UserImageRawFrame]] = {}
+        self._cancelled_early: set[str] = set()
+        self._groups: dict[str, ToolRound] = {}
+        self._asked_in: dict[str, int] = {}
+        # Set when a turn ends: what is still said belongs to the turn that is over.
+        self._is_cut = False
+        self._cut_at = -1
+        self._response_open = False
+        self._paying = False
+        self._hook_runner: asyncio.Task[Any] | None = None
+        if isinstance(context, TransactionalLLMContext):
+            context.add_listener(self._on_turn_event)
+            context.commits_in_order = True
+
+    @property
+    def _turns(self) -> TransactionalLLMContext | None:
+        return _transactional(self._context, self._realtime_service_mode)
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection):
+        """Process a frame, unless it is an interruption of a turn that is long over.
+
+        Args:
+            frame: The frame.
+            direction: Where it travels.
+        """
+        turns = self._turns
+        if turns and isinstance(frame, InterruptionFrame) and not turns.end_turn_of(frame):
+            return
+        await super().process_frame(frame, direction)
+        if turns and isinstance(frame, (BotStoppedSpeakingFrame, InterruptionFrame)):
+            await self._call_hooks_and_pay(turns)
+
+    # --- text --------------------------------------------------------------------------------
+
+    async def _handle_llm_start(self, _: LLMFullResponseStartFrame):
+        turns = self._turns
+        if turns:
+            epoch = turns.turn_of(_)
+            if not turns.is_live(epoch):
+                turns.report_stale(StaleWork("text", epoch))
+                return
+            self._is_cut = False
+            self._response_open = True
+            if not turns.is_gated:
+                turns.note_run()
+        await super()._handle_llm_start(_)
+
+    async def _handle_llm_end(self, _: LLMFullResponseEndFrame):
+        await super()._handle_llm_end(_)
+        turns = self._turns
+        if turns:
+            self._response_open = False
+            await self._commit_passed(turns)
+
+    async def _handle_tts_started(self, frame: TTSStartedFrame):
+        # An utterance of the application's own, made after the cut, is not part of what was cut.
+        if self._is_cut and frame.id > self._cut_at and not self._response_open:
+            self._is_cut = False
+        await super()._handle_tts_started(frame)
+
+    async def _handle_text(self, frame: TextFrame):
+        turns = self._turns
+        if turns and self._is_cut:
+            if not turns.is_live(turns.turn_of(frame)) or frame.id < self._cut_at:
+                return
+            self._is_cut = turns.is_over
+            if self._is_cut:
+                return
+        await super()._handle_text(frame)
+
+    async def _add_aggregation_to_context(self) -> str:
+        if not self._turns or not self._is_cut or not self._aggregation:
+            return await super()._add_aggregation_to_context()
+        # Reported to the transcript events; whether it is remembered was settled with the turn.
+        text = self.aggregation_string()
+        await self.reset()
+        return text
+
+    def _cut_text(self, turns: TransactionalLLMContext) -> None:
+        if self._is_cut:
+            return
+        self._is_cut = True
+        self._cut_at = obj_id()
+        self._response_open = False
+        if turns.policy.interrupted_text == "heard" and self._aggregation:
+            turns.add_message({"role": "assistant", "content": self.aggregation_string()})
+
+    # --- rounds ------------------------------------------------------------------------------
+
+    async def _handle_function_calls_started(self, frame: FunctionCallsStartedFrame):
+        turns = self._turns
+        if not turns:
+            await super()._handle_function_calls_started(frame)
+            return
+        epoch = turns.turn_of(frame)
+        if not turns.is_live(epoch):
+            for call in frame.function_calls:
+                turns.report_stale(StaleWork("calls", epoch, call.tool_call_id))
+            return
+        await super()._handle_function_calls_started(frame)
+        if epoch_of(frame) is None:
+            # A stock service: this frame is the first to know the whole batch.
+            calls = [
+                ToolCall(
+                    tool_call_id=call.tool_call_id,
+                    name=call.function_name,
+                    arguments=json.dumps(call.arguments, ensure_ascii=False),
+                    has_side_effects=turns.has_side_effects(call.function_name),
+                )
+                for call in frame.function_calls
+            ]
+            turns.stage_round(calls, epoch=epoch)
+
+    async def _handle_function_call_in_progress(self, frame: FunctionCallInProgressFrame):
+        turns = self._turns
+        if not turns:
+            await super()._handle_function_call_in_progress(frame)
+            return
+        epoch = turns.turn_of(frame)
+        tool_call_id = frame.tool_call_id
+        if not frame.cancel_on_interruption:
+            # Pipecat's own protocol: written at once, for the model does not wait for it.
+            self._asked_in[tool_call_id] = epoch
+            if epoch_of(frame) is None:
+                turns.release_staged_call(tool_call_id)
+            await super()._handle_function_call_in_progress(frame)
+            await self._commit_passed(turns)
+            return
+        round = _staged(turns, tool_call_id)
+        if round is None and epoch_of(frame) is None and turns.is_live(epoch):
+            round = self._stage_from_in_progress(turns, frame, epoch)
+        if round is None:
+            known = turns.find_round(tool_call_id)
+            if known is None or known.state is not RoundState.COMMITTED:
+                turns.report_stale(StaleWork("calls", epoch, tool_call_id))
+            self._function_calls_in_progress.pop(tool_call_id, None)
+            return
+        self._function_calls_in_progress[tool_call_id] = frame
+        if tool_call_id in self._cancelled_early:
+            self._cancelled_early.discard(tool_call_id)
+            await self._pass_by(turns, round, tool_call_id)
+
+    def _stage_from_in_progress(
+        self, turns: TransactionalLLMContext, frame: FunctionCallInProgressFrame, epoch: int
+    ) -> ToolRound:
+        """Stage a call that no start frame announced, beside its siblings."""
+        call = ToolCall(
+            tool_call_id=frame.tool_call_id,
+            name=frame.function_name,
+            arguments=json.dumps(frame.arguments, ensure_ascii=False),
+            has_side_effects=turns.has_side_effects(frame.function_name),
+        )
+        siblings = self._groups.get(frame.group_id) if frame.group_id else None
+        if siblings is not None and siblings.state is RoundState.STAGED:
+            turns.add_staged_call(siblings, call)
+            return siblings
+        round = turns.stage_round([call], epoch=epoch)
+        if frame.group_id:
+            self._groups[frame.group_id] = round
+        return round
+
+    async def _handle_function_call_result(self, frame: FunctionCallResultFrame):
+        turns = self._turns
+        in_progress = self._function_calls_in_progress.get(frame.tool_call_id)
+        if not turns:
+            await super()._handle_function_call_result(frame)
+            return
+        if in_progress is not None and not in_progress.cancel_on_interruption:
+            await self._handle_async_result(turns, frame)
+            return
+        if turns.find_round(frame.tool_call_id) is None:
+            await super()._handle_function_call_result(frame)
+            return
+        self._function_calls_in_progress.pop(frame.tool_call_id, None)
+        if epoch_of(frame) is None:
+            self._stage_from_result(turns, frame)
+        round = turns.find_round(frame.tool_call_id)
+        image = self._function_calls_image_results.pop(frame.tool_call_id, None)
+        callback = frame.properties.on_context_updated if frame.properties else None
+        if round is not None and round.state is not RoundState.ROLLED_BACK:
+            if image is not None:
+                self._images.setdefault(round, []).append(image)
+            if callback is not None:
+                self._on_committed.setdefault(round, []).append(callback)
+            await self._pass_by(turns, round, frame.tool_call_id)
+        await self._pay_owed_run(turns)
+
+    def _stage_from_result(
+        self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
+    ) -> None:
+        """Record the result of a stock service, which only its frame brings."""
+        explicit = frame.properties.run_llm if frame.properties else None
+        if explicit is None:
+            explicit = frame.run_llm
+        try:
+            turns.stage_tool_result(
+                frame.tool_call_id,
+                result_content(frame.function_name, frame.result),
+                epoch=turns.turn_of(frame),
+                wants_run=frame.result is not None if explicit is None else explicit,
+            )
+        except IllegalTransitionError as error:
+            logger.warning(f"{self}: {error}")
+
+    async def _handle_function_call_cancel(self, frame: FunctionCallCancelFrame):
+        turns = self._turns
+        if not turns:
+            await super()._handle_function_call_cancel(frame)
+            return
+        tool_call_id = frame.tool_call_id
+        in_progress = self._function_calls_in_progress.get(tool_call_id)
+        if in_progress is not None and not in_progress.cancel_on_interruption:
+            self._asked_in.pop(tool_call_id, None)
+            await super()._handle_function_call_cancel(frame)
+            if frame.run_llm and not self._has_siblings(in_progress):
+                turns.owe_run()
+            self._context_push_owed = False
+            await self._pay_owed_run(turns)
+            return
+        round = _staged(turns, tool_call_id)
+        if round is None:
+            self._function_calls_in_progress.pop(tool_call_id, None)
+            return
+        if tool_call_id in round.unanswered:
+            # A stock service: the frame is all that tells.
+            how = "timed out" if frame.run_llm else "was cancelled"
+            turns.stage_tool_result(
+                tool_call_id,
+                result_content(
+                    frame.function_name,
+                    f"The function `{frame.function_name}` {how} and returned no result.",
+                ),
+                epoch=round.epoch,
+                wants_run=frame.run_llm,
+            )
+        if in_progress is None:
+            # The cancellation has overtaken the call, which is behind the words before it.
+            self._cancelled_early.add(tool_call_id)
+            return
+        self._function_calls_in_progress.pop(tool_call_id, None)
+        await self._pass_by(turns, round, tool_call_id)
+
+    async def _pass_by(
+        self, turns: TransactionalLLMContext, round: ToolRound, tool_call_id: str
+    ) -> None:
+        """Note that a call has ended here, where everything arrives in order."""
+        self._function_calls_in_progress.pop(tool_call_id, None)
+        self._passed.setdefault(round, set()).add(tool_call_id)
+        await self._commit_passed(turns)
+
+    async def _commit_passed(self, turns: TransactionalLLMContext) -> None:
+        """Commit the rounds whose last result has passed by."""
+        for round in list(self._passed):
+            if not self._passed[round].issuperset(round.tool_call_ids):
+                continue
+            if round.state is RoundState.COMPLETE:
+                if self._response_open:
+                    # The words of this response stand before its calls; its end brings both.
+                    continue
+                await super()._add_aggregation_to_context()
+                turns.commit(round)
+            del self._passed[round]
+            await self._finish_committed(turns, round)
+        await self._call_hooks_and_pay(turns)
+
+    async def _finish_committed(self, turns: TransactionalLLMContext, round: ToolRound) -> None:
+        """Do what waited for a round to be history, or drop it with the round."""
+        images = self._images.pop(round, [])
+        callbacks = self._on_committed.pop(round, [])
+        if round.state is not RoundState.COMMITTED:
+            return
+        for image in images:
+            if await self._maybe_append_image_to_context(image):
+                turns.owe_run()
+        for callback in callbacks:
+            task = self.create_task(
+                cast(Coroutine[Any, Any, None], callback()), f"{round}:on_context_updated"
+            )
+            self._context_updated_tasks.add(task)
+            task.add_done_callback(self._context_updated_task_finished)
+
+    # --- calls that outlive the turn ---------------------------------------------------------
+
+    async def _handle_async_result(
+        self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
+    ) -> None:
+        tool_call_id = frame.tool_call_id
+        is_final = frame.properties.is_final if frame.properties else True
+        epoch = self._asked_in.get(tool_call_id, turns.epoch)
+        if is_final:
+            self._asked_in.pop(tool_call_id, None)
+        policy = turns.policy.late_result if epoch < turns.epoch else "deliver"
+        if policy != "deliver":
+            turns.report_stale(StaleWork("result", epoch, tool_call_id, reason=f"policy: {policy}"))
+        if policy == "deliver" or (policy == "note" and not is_final):
+            await self._deliver_async_result(turns, frame, may_run=policy == "deliver")
+        elif is_final:
+            del self._function_calls_in_progress[tool_call_id]
+            if policy == "note":
+                content = result_content(frame.function_name, frame.result)
+                turns.add_message(note_message(tool_call_id, content))
+            else:
+                content = dropped_content(tool_call_id)
+                self._update_function_call_result(frame.function_name, tool_call_id, content)
+        await self._pay_owed_run(turns)
+
+    async def _deliver_async_result(
+        self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame, *, may_run: bool
+    ) -> None:
+        """Let Pipecat write an async result, and owe the run that it asks for."""
+        in_progress = self._function_calls_in_progress[frame.tool_call_id]
+        explicit = frame.properties.run_llm if frame.properties else None
+        if explicit is None:
+            explicit = frame.run_llm
+        if not may_run:
+            properties = frame.properties or FunctionCallResultProperties()
+            frame.properties = dataclasses.replace(properties, run_llm=False)
+        await super()._handle_function_call_result(frame)
+        wants_run = self._context_push_owed
+        self._context_push_owed = False
+        if frame.result is not None and not frame.result:
+            # Stock takes an empty result for none at all.
+            wants_run = explicit if explicit is not None else not self._has_siblings(in_progress)
+        if wants_run and may_run:
+            turns.owe_run()
+
+    def _has_siblings(self, in_progress: FunctionCallInProgressFrame | None) -> bool:
+        """Whether calls of the same response are still running."""
+        if in_progress is None or not in_progress.group_id:
+            return False
+        return any(
+            frame is not None and frame.group_id == in_progress.group_id
+            for frame in self._function_calls_in_progress.values()
+        )
+
+    async def _handle_function_call_finished(
+        self, frame: FunctionCallResultFrame, in_progress_frame: FunctionCallInProgressFrame
+    ):
+        if not self._turns or frame.result:
+            await super()._handle_function_call_finished(frame, in_progress_frame)
+            return
+        # Stock writes "COMPLETED" for [] and 0 too.
+        deferred = self._is_deferred(in_progress_frame)
+        del self._function_calls_in_progress[frame.tool_call_id]
+        content = result_content(frame.function_name, frame.result)
+        if deferred:
+            message = async_tool_messages.build_final_result_message(frame.tool_call_id, content)
+            self._context.add_message(message)
+        else:
+            self._update_function_call_result(frame.function_name, frame.tool_call_id, content)
+
+    # --- runs --------------------------------------------------------------------------------
+
+    async def push_context_frame(self, direction: FrameDirection = FrameDirection.DOWNSTREAM):
+        """Push the context: downstream to tell, upstream to ask for a run.
+
+        While the user has the floor a run is owed instead.
+
+        Args:
+            direction: Where the frame goes.
+        """
+        turns = self._turns
+        if turns and direction is FrameDirection.UPSTREAM:
+            if turns.user_turn_open:
+                turns.owe_run()
+                return
+            if turns.is_over:
+                turns.begin_turn()
+        await super().push_context_frame(direction)
+
+    def _get_context_frame(self) -> LLMContextFrame:
+        frame = super()._get_context_frame()
+        if self._turns:
+            stamp(frame, self._turns.epoch)
+            if self._paying:
+                frame.metadata[OWED_KEY] = True
+        return frame
+
+    async def _handle_llm_messages_append(self, frame: LLMMessagesAppendFrame):
+        turns = self._turns
+        if not turns:
+            await super()._handle_llm_messages_append(frame)
+            return
+        self.add_messages(frame.messages)
+        if frame.run_llm:
+            turns.owe_run()
+        await self._pay_owed_run(turns)
+
+    async def _maybe_push_context(self) -> None:
+        turns = self._turns
+        if not turns:
+            await super()._maybe_push_context()
+            return
+        # The caller settles what is owed, when all of its frame has been handled.
+        self._context_push_owed = True
+
+    async def _pay_owed_run(self, turns: TransactionalLLMContext) -> None:
+        """Ask for the run that is owed, unless something else will bring it about."""
+        if not turns.owes_run:
+            return
+        if turns.staged or turns.hooks_pending:
+            return
+        if turns.user_turn_open or self._user_speaking or self._bot_speaking:
+            return
+        if self.has_queued_frame(FunctionCallResultFrame):
+            return
+        if self.has_queued_frame(LLMMessagesAppendFrame):
+            return
+        self._paying = True
+        try:
+            await self.push_context_frame(FrameDirection.UPSTREAM)
+        finally:
+            self._paying = False
+        if not turns.is_gated:
+            turns.note_run()
+
+    async def _call_hooks_and_pay(self, turns: TransactionalLLMContext) -> None:
+        if turns.hooks_pending:
+            self._call_hooks(turns)
+        else:
+            await self._pay_owed_run(turns)
+
+    def _call_hooks(self, turns: TransactionalLLMContext) -> None:
+        """Call the commit hooks beside the pipeline, which a hook may have to wait for."""
+        if self._hook_runner is not None or not self._is_set_up:
+            return
+
+        async def call_hooks() -> None:
+            try:
+                await turns.run_commit_hooks()
+            finally:
+                self._hook_runner = None
+            await self._pay_owed_run(turns)
+
+        self._hook_runner = self.create_task(call_hooks(), "commit_hooks")
+
+    # --- session and events ------------------------------------------------------------------
+
+    async def setup(self, setup: FrameProcessorSetup):
+        """Set up the aggregator.
+
+        Args:
+            setup: As in stock Pipecat.
+        """
+        await super().setup(setup)
+        self._is_set_up = True
+
+    async def cleanup(self):
+        """Release this aggregator's resources at teardown."""
+        self._is_set_up = False
+        if self._hook_runner is not None:
+            await self.cancel_task(self._hook_runner)
+            self._hook_runner = None
+        await super().cleanup()
+
+    async def _handle_end_or_cancel(self, frame: Frame):
+        await super()._handle_end_or_cancel(frame)
+        if self._turns:
+            # Complete rounds are kept, the others will never be complete.
+            self._turns.commit()
+
+    def add_event_handler(self, event_name: str, handler):
+        """Add an event handler.
+
+        Args:
+            event_name: The event.
+            handler: Called with this aggregator and what the event brings.
+        """
+        super().add_event_handler(event_name, handler)
+        self._observed.add(event_name)
+
+    def _on_turn_event(self, event: TurnEvent) -> None:
+        turns = self._turns
+        if turns is None:
+            return
+        match event:
+            case TurnEnding():
+                self._cut_text(turns)
+            case TurnStarted(epoch):
+                self._emit("on_turn_started", epoch)
+            case RoundCommitted(round):
+                self._forget(round)
+                self._emit("on_round_committed", round)
+                if turns.hooks_pending:
+                    self._call_hooks(turns)
+            case RoundRolledBack(round):
+                self._forget(round)
+                self._passed.pop(round, None)
+                self._on_committed.pop(round, None)
+                self._images.pop(round, None)
+                self._emit("on_round_rolled_back", round)
+            case StaleFenced(what):
+                logger.debug(f"{self}: fenced {what}")
+                self._emit("on_stale_fenced", what)
+            case HookFailed(round, error):
+                logger.error(f"{self}: a callback of on_round_committed failed: {error!r}")
+                if self._is_set_up:
+                    message = f"Callback of on_round_committed failed for {round}: {error}"
+                    self.create_task(
+                        self.push_error(message, error, category=ErrorCategory.APPLICATION)
+                    )
+            case _:
+                pass
+
+    def _forget(self, round: ToolRound) -> None:
+        """Take a round's calls off the list of running calls."""
+        for tool_call_id in round.tool_call_ids:
+            self._function_calls_in_progress.pop(tool_call_id, None)
+            self._function_calls_image_results.pop(tool_call_id, None)
+            self._cancelled_early.discard(tool_call_id)
+        self._groups = {g: r for g, r in self._groups.items() if r is not round}
+
+    def _emit(self, event_name: str, *args: Any) -> None:
+        if event_name in self._observed and self._is_set_up:
+            self.create_task(self._call_event_handler(event_name, *args), event_name)
+
+
+class TransactionalLLMContextAggregatorPair(LLMContextAggregatorPair):
+    """An `LLMContextAggregatorPair` of transactional aggregators.
+
+    Use it in place of the stock pair, with a `TransactionalLLMContext`. On a
+    plain `LLMContext` it warns once and works as stock.
+    """
+
+    def __init__(
+        self,
+        context: LLMContext,
+        *,
+        user_params: LLMUserAggregatorParams | None = None,
+        assistant_params: LLMAssistantAggregatorParams | None = None,
+        add_tool_change_messages: bool | None = None,
+        realtime_service_mode: bool | None = None,
+        policy: TurnPolicy | None = None,
+    ):
+        """Initialize the pair.
+
+        Args:
+            context: The conversation.
+            user_params: As in `LLMContextAggregatorPair`.
+            assistant_params: As in `LLMContextAggregatorPair`.
+            add_tool_change_messages: As in `LLMContextAggregatorPair`.
+            realtime_service_mode: As in `LLMContextAggregatorPair`.
+            policy: How interrupted turns are remembered; see `TurnPolicy`.
+
+        Raises:
+            ValueError: The policy contradicts the context's, or cannot have an
+                effect.
+        """
+        if policy is not None and realtime_service_mode:
+            raise ValueError(
+                "realtime_service_mode=True and a TurnPolicy: a realtime service keeps its own "
+                "turns; drop one of the two"
+            )
+        user_params = user_params or LLMUserAggregatorParams()
+        assistant_params = assistant_params or LLMAssistantAggregatorParams()
+        if add_tool_change_messages is not None:
+            user_params.add_tool_change_messages = add_tool_change_messages
+            assistant_params.add_tool_change_messages = add_tool_change_messages
+        _adopt(context, policy)
+        if not isinstance(context, TransactionalLLMContext):
+            logger.warning(
+                f"{type(self).__name__}: works as stock, because its context is a plain "
+                f"{type(context).__name__}; pass a TransactionalLLMContext"
+            )
+        self._user = TransactionalLLMUserAggregator(
+            context, params=user_params, _realtime_service_mode=realtime_service_mode
+        )
+        self._assistant = TransactionalLLMAssistantAggregator(
+            context,
+            params=assistant_params,
+            _realtime_service_mode=realtime_service_mode,
+            _paired_user_aggregator=self._user,
+        )
+
+    def user(self) -> TransactionalLLMUserAggregator:
+        """Get the user aggregator."""
+        return cast(TransactionalLLMUserAggregator, self._user)
+
+    def assistant(self) -> TransactionalLLMAssistantAggregator:
+        """Get the assistant aggregator."""
+        return cast(TransactionalLLMAssistantAggregator, self._assistant)
+
+
+def _adopt(context: LLMContext, policy: TurnPolicy | None) -> None:
+    if isinstance(context, TransactionalLLMContext):
+        context.adopt_policy(policy)
+    elif policy is not None:
+        raise ValueError(
+            f"a TurnPolicy has no effect on a plain {type(context).__name__}: pass a "
+            "TransactionalLLMContext, or drop the policy"
+        )
+
+
+def _transactional(
+    context: LLMContext, realtime_service_mode: bool | None
+) -> TransactionalLLMContext | None:
+    if isinstance(context, TransactionalLLMContext) and not realtime_service_mode:
+        return context
+    return None
+
+
+def _staged(turns: TransactionalLLMContext, tool_call_id: str) -> ToolRound | None:
+    return next((r for r in turns.staged if tool_call_id in r.tool_call_ids), None)

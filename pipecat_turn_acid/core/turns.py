@@ -1,0 +1,427 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The turns of one conversation and the tool rounds staged in them.
+
+Nothing here touches the history. A commit returns the messages to splice, and
+whoever owns the history splices them before anything else can run.
+"""
+
+# `Turns` alone moves a `ToolRound` from state to state, so the moves are private to this file.
+# pyright: reportPrivateUsage=false
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipecat_turn_acid.core.errors import (
+    DuplicateToolCallError,
+    IllegalTransitionError,
+    InvalidMessageError,
+    StaleEpochError,
+    UnknownToolCallError,
+    UsageError,
+)
+from pipecat_turn_acid.core.messages import (
+    INTERRUPTED_CONTENT,
+    Message,
+    ToolCall,
+    round_messages,
+)
+from pipecat_turn_acid.core.states import (
+    ROUND_TRANSITIONS,
+    TURN_TRANSITIONS,
+    RoundMove,
+    RoundState,
+    TurnMove,
+    TurnState,
+    next_state,
+)
+
+REMEMBERED_CALLS: Final = 512
+"""How many ended calls are remembered, to tell a late result from an unknown one."""
+
+
+class ToolRound:
+    """All the calls of one response, and their results.
+
+    Made by `Turns`, which alone moves it from state to state. Equal only to
+    itself.
+    """
+
+    def __init__(self, number: int, epoch: int, calls: Sequence[ToolCall], state: RoundState):
+        """Hold calls that nobody else holds.
+
+        Args:
+            number: Counts the rounds of a conversation, from 1.
+            epoch: The turn on whose behalf the calls are made.
+            calls: In model order; owned by the round from now on.
+            state: `RoundState.STAGED` or `RoundState.FENCED`.
+        """
+        self._number = number
+        self._epoch = epoch
+        self._calls = list(calls)
+        self._state = state
+
+    def __repr__(self) -> str:
+        ids = ", ".join(call.tool_call_id for call in self._calls)
+        return f"<ToolRound {self._number} of turn {self._epoch}: {self._state} [{ids}]>"
+
+    @property
+    def number(self) -> int:
+        """Counts the rounds of a conversation, from 1."""
+        return self._number
+
+    @property
+    def epoch(self) -> int:
+        """The turn on whose behalf the calls are made."""
+        return self._epoch
+
+    @property
+    def state(self) -> RoundState:
+        """Where the round stands."""
+        return self._state
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Copies of the calls, in model order."""
+        return tuple(call.copy() for call in self._calls)
+
+    @property
+    def tool_call_ids(self) -> tuple[str, ...]:
+        """The calls' ids, in model order."""
+        return tuple(call.tool_call_id for call in self._calls)
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Ids of the calls that have no result yet."""
+        return tuple(call.tool_call_id for call in self._calls if not call.is_answered)
+
+    @property
+    def wants_run(self) -> bool:
+        """Whether any result asks for the model to run."""
+        return any(call.wants_run for call in self._calls)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The round as it stands, or will stand, in the history; empty while unanswered."""
+        if self.unanswered or self._state is RoundState.ROLLED_BACK:
+            return ()
+        return tuple(self._spell(self._calls))
+
+    def _find(self, tool_call_id: str) -> ToolCall:
+        return next(call for call in self._calls if call.tool_call_id == tool_call_id)
+
+    def _spell(self, calls: Sequence[ToolCall]) -> list[Message]:
+        return round_messages(calls, [call.content or "" for call in calls])
+
+    def _record_of_side_effects(self) -> list[Message]:
+        """What must stay on record when the round is cut."""
+        calls = [c for c in self._calls if c.has_side_effects and (c.started or c.is_answered)]
+        if not calls:
+            return []
+        contents = [INTERRUPTED_CONTENT if c.content is None else c.content for c in calls]
+        return round_messages(calls, contents)
+
+    def _move(self, move: RoundMove) -> None:
+        subject = f"round {self._number} of turn {self._epoch}"
+        self._state = next_state(ROUND_TRANSITIONS, self._state, move, subject)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """What became of the rounds that were staged when something ended.
+
+    Parameters:
+        epoch: The turn.
+        committed: Rounds that were complete, oldest first.
+        rolled_back: Rounds that were not, oldest first.
+        messages: What to append to the history now, in order: the committed
+            rounds, and what stays on record of cut calls with side effects.
+    """
+
+    epoch: int
+    committed: tuple[ToolRound, ...] = ()
+    rolled_back: tuple[ToolRound, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+class Turns:
+    """Epochs, and the rounds staged in the current one.
+
+    Epoch 0 is live from the start: it is what the bot says before the user has
+    said anything.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first turn."""
+        self._epoch = 0
+        self._state = TurnState.LIVE
+        self._staged: list[ToolRound] = []
+        self._ended: OrderedDict[str, ToolRound] = OrderedDict()
+        self._rounds = 0
+
+    @property
+    def epoch(self) -> int:
+        """The current turn's number; 0 before the first turn."""
+        return self._epoch
+
+    @property
+    def state(self) -> TurnState:
+        """Whether the current turn may still write."""
+        return self._state
+
+    @property
+    def staged(self) -> tuple[ToolRound, ...]:
+        """The rounds that are not visible yet, oldest first."""
+        return tuple(self._staged)
+
+    def is_live(self, epoch: int) -> bool:
+        """Whether writes of this turn are still accepted."""
+        return epoch == self._epoch and self._state is TurnState.LIVE
+
+    def find(self, tool_call_id: str) -> ToolRound | None:
+        """The round that a call belongs to, as far as it is remembered."""
+        for round in self._staged:
+            if tool_call_id in round.tool_call_ids:
+                return round
+        return self._ended.get(tool_call_id)
+
+    def begin(self) -> TurnEnd:
+        """Begin the next turn; the turn before is over.
+
+        Returns:
+            What became of the turn before.
+        """
+        end = self._settle(self._staged)
+        self._state = next_state(TURN_TRANSITIONS, self._state, TurnMove.BEGIN, self._subject)
+        self._epoch += 1
+        return end
+
+    def end(self) -> TurnEnd:
+        """End the current turn without beginning another. Asking again changes nothing.
+
+        Returns:
+            What became of its rounds.
+        """
+        end = self._settle(self._staged)
+        self._state = next_state(TURN_TRANSITIONS, self._state, TurnMove.END, self._subject)
+        return end
+
+    def stage_calls(self, calls: Sequence[ToolCall], *, epoch: int) -> ToolRound:
+        """Open a round.
+
+        Args:
+            calls: In model order; the round keeps them.
+            epoch: The turn on whose behalf they are made.
+
+        Returns:
+            The round, staged.
+
+        Raises:
+            InvalidMessageError: There are no calls.
+            DuplicateToolCallError: An id is already staged. Nothing was changed.
+            StaleEpochError: The turn is over. Nothing was changed.
+        """
+        if not calls:
+            raise InvalidMessageError("can't stage a round without tool calls")
+        if not self.is_live(epoch):
+            raise StaleEpochError(f"can't stage a round: turn {epoch} is over", epoch=epoch)
+        taken = {tool_call_id for round in self._staged for tool_call_id in round.tool_call_ids}
+        for call in calls:
+            if call.tool_call_id in taken:
+                raise DuplicateToolCallError(
+                    f"can't stage tool call {call.tool_call_id!r} twice: give each call an id of "
+                    "its own",
+                    tool_call_id=call.tool_call_id,
+                )
+            taken.add(call.tool_call_id)
+        round = self._new_round(calls, epoch, RoundState.STAGED)
+        self._staged.append(round)
+        return round
+
+    def fence_calls(self, calls: Sequence[ToolCall], *, epoch: int) -> ToolRound:
+        """Remember a round that was asked for too late, so that its results are known as late."""
+        round = self._new_round(calls, epoch, RoundState.FENCED)
+        self._remember(round)
+        return round
+
+    def add_call(self, round: ToolRound, call: ToolCall) -> None:
+        """Add a call that was announced after its round was opened.
+
+        Raises:
+            DuplicateToolCallError: The id is already staged. Nothing was changed.
+            IllegalTransitionError: The round is not waiting for results any more.
+        """
+        if round.state is not RoundState.STAGED:
+            raise IllegalTransitionError(
+                f"can't stage tool call {call.tool_call_id!r}: round {round.number} of turn "
+                f"{round.epoch} is {round.state}"
+            )
+        if any(call.tool_call_id in other.tool_call_ids for other in self._staged):
+            raise DuplicateToolCallError(
+                f"can't stage tool call {call.tool_call_id!r} twice: give each call an id of its "
+                "own",
+                tool_call_id=call.tool_call_id,
+            )
+        round._calls.append(call)
+
+    def release_call(self, tool_call_id: str) -> ToolRound | None:
+        """Take a call out of its staged round: the model does not wait for it.
+
+        Returns:
+            The round it was taken from, which may be complete now; None when the
+            call is not staged or its round is dissolved.
+        """
+        for round in self._staged:
+            if tool_call_id not in round.tool_call_ids:
+                continue
+            calls = round._calls
+            calls[:] = [call for call in calls if call.tool_call_id != tool_call_id]
+            if not calls:
+                self._staged.remove(round)
+                round._move(RoundMove.ROLLBACK)
+                return None
+            if round.state is RoundState.STAGED and not round.unanswered:
+                round._move(RoundMove.LAST_RESULT)
+            return round
+        return None
+
+    def mark_started(self, tool_call_id: str) -> None:
+        """Note that a tool may have begun to act."""
+        for round in self._staged:
+            if tool_call_id in round.tool_call_ids:
+                round._find(tool_call_id).started = True
+
+    def stage_result(
+        self, tool_call_id: str, content: str, *, epoch: int, wants_run: bool = True
+    ) -> ToolRound:
+        """Answer a call.
+
+        Args:
+            tool_call_id: The call.
+            content: The result as it will stand in the history.
+            epoch: The turn on whose behalf the call was made.
+            wants_run: Whether the model should see the result at once.
+
+        Returns:
+            The call's round, which may be complete now.
+
+        Raises:
+            StaleEpochError: The turn is over, or the call's round was dropped.
+            IllegalTransitionError: The call already has a result, or its round
+                is committed. The first result stands.
+            UnknownToolCallError: Nobody staged the call.
+        """
+        for round in self._staged:
+            if tool_call_id in round.tool_call_ids:
+                break
+        else:
+            raise self._explain_unstaged(tool_call_id, epoch)
+        if epoch != round.epoch:
+            raise StaleEpochError(
+                f"can't stage a result for {tool_call_id!r}: it is of turn {epoch}, the call that "
+                f"has the id now is of turn {round.epoch}",
+                epoch=epoch,
+            )
+        call = round._find(tool_call_id)
+        if call.is_answered:
+            raise IllegalTransitionError(
+                f"can't stage a result for {tool_call_id!r}: it already has one, which stands"
+            )
+        is_last = round.unanswered == (tool_call_id,)
+        move = RoundMove.LAST_RESULT if is_last else RoundMove.RESULT
+        round._move(move)
+        call.content = content
+        call.wants_run = wants_run
+        return round
+
+    def commit(self, round: ToolRound | None = None) -> TurnEnd:
+        """Commit one round, or everything staged; what is not complete is dropped.
+
+        Args:
+            round: The round; None for all of them.
+
+        Returns:
+            What became of the rounds. Empty when nothing is staged, and for a
+            round that has already ended.
+
+        Raises:
+            UsageError: The round is of another conversation.
+        """
+        if round is None:
+            return self._settle(self._staged)
+        if round in self._staged:
+            return self._settle([round])
+        # An ended round that is not remembered any more cannot be told from a foreign one.
+        if round.state in (RoundState.STAGED, RoundState.COMPLETE):
+            raise UsageError(f"can't commit {round!r}: it is staged in another conversation")
+        return TurnEnd(self._epoch)
+
+    def rollback(self, *, epoch: int) -> TurnEnd:
+        """Drop what a turn has staged and not completed. Asking again changes nothing.
+
+        Args:
+            epoch: The turn.
+
+        Returns:
+            What was dropped. Complete rounds stay staged: they are never lost.
+        """
+        unfinished = [r for r in self._staged if r.epoch == epoch and r.unanswered]
+        return self._settle(unfinished)
+
+    @property
+    def _subject(self) -> str:
+        return f"turn {self._epoch}"
+
+    def _new_round(self, calls: Sequence[ToolCall], epoch: int, state: RoundState) -> ToolRound:
+        self._rounds += 1
+        return ToolRound(self._rounds, epoch, calls, state)
+
+    def _settle(self, rounds: Iterable[ToolRound]) -> TurnEnd:
+        committed: list[ToolRound] = []
+        rolled_back: list[ToolRound] = []
+        messages: list[Message] = []
+        for round in list(rounds):
+            self._staged.remove(round)
+            if round.state is RoundState.COMPLETE:
+                messages += round.messages
+                round._move(RoundMove.COMMIT)
+                committed.append(round)
+            else:
+                messages += round._record_of_side_effects()
+                round._move(RoundMove.ROLLBACK)
+                rolled_back.append(round)
+            self._remember(round)
+        return TurnEnd(self._epoch, tuple(committed), tuple(rolled_back), tuple(messages))
+
+    def _remember(self, round: ToolRound) -> None:
+        for tool_call_id in round.tool_call_ids:
+            self._ended[tool_call_id] = round
+            self._ended.move_to_end(tool_call_id)
+        while len(self._ended) > REMEMBERED_CALLS:
+            self._ended.popitem(last=False)
+
+    def _explain_unstaged(
+        self, tool_call_id: str, epoch: int
+    ) -> StaleEpochError | IllegalTransitionError | UnknownToolCallError:
+        round = self._ended.get(tool_call_id)
+        dropped = round is not None and round.state is not RoundState.COMMITTED
+        if dropped or not self.is_live(epoch):
+            return StaleEpochError(
+                f"can't stage a result for {tool_call_id!r}: "
+                + (f"its round is {round.state}" if round else f"turn {epoch} is over"),
+                epoch=epoch,
+            )
+        if round is not None:
+            return IllegalTransitionError(
+                f"can't stage a result for {tool_call_id!r}: its round is committed, and the "
+                "result in it stands"
+            )
+        return UnknownToolCallError(
+            f"can't stage a result for {tool_call_id!r}: no such call is staged; stage it first "
+            "with stage_assistant_tool_calls()",
+            tool_call_id=tool_call_id,
+        )

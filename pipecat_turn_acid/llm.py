@@ -1,0 +1,484 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The gate before each request, and results recorded where they are made.
+
+A tool runs in a task of its own and its result frame queues behind the speech.
+Whatever a turn does here is therefore written under the epoch that asked for it,
+at the moment it is done, and not when its frames have crossed the pipeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from loguru import logger
+from pipecat.adapters.llm.schemas.direct_function import DirectFunctionWrapper
+from pipecat.frames.frames import (
+    Frame,
+    FunctionCallCancelFrame,
+    FunctionCallFromLLM,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
+    FunctionCallResultProperties,
+    FunctionCallsStartedFrame,
+    InterruptionFrame,
+    LLMContextFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+)
+from pipecat.processors.frame_processor import FrameDirection
+from pipecat.services.llm_service import (
+    FunctionCallParams,
+    FunctionCallRegistryItem,
+    FunctionCallRunnerItem,
+    LLMService,
+)
+
+from pipecat_turn_acid import _compat
+from pipecat_turn_acid.context import FenceOutcome, RunVerdict, TransactionalLLMContext
+from pipecat_turn_acid.core import (
+    IllegalTransitionError,
+    RoundState,
+    ToolCall,
+    ToolRound,
+    UnknownToolCallError,
+)
+from pipecat_turn_acid.events import StaleWork
+from pipecat_turn_acid.policy import has_side_effects
+from pipecat_turn_acid.stamps import stamp
+
+_compat.require(LLMService)
+
+_ServiceT = TypeVar("_ServiceT", bound=LLMService[Any])
+
+_STAMPED = (
+    FunctionCallCancelFrame,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
+    FunctionCallsStartedFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+)
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """On whose behalf the running task acts.
+
+    Parameters:
+        context: The conversation.
+        epoch: The turn.
+        round: The round of the call that the task runs; None outside a call,
+            and for a call that the model does not wait for.
+    """
+
+    context: TransactionalLLMContext
+    epoch: int
+    round: ToolRound | None = None
+
+
+# Tasks inherit it, so a tool and everything it starts act for the turn that called the tool.
+_cause: ContextVar[_Cause | None] = ContextVar("turn_acid_cause", default=None)
+
+
+@contextmanager
+def _acting_for(cause: _Cause | None) -> Iterator[None]:
+    token = _cause.set(cause)
+    try:
+        yield
+    finally:
+        _cause.reset(token)
+
+
+@dataclass
+class _CausedRunnerItem(FunctionCallRunnerItem):
+    """A call to run that knows on whose behalf.
+
+    Parameters:
+        cause: None when the call has no transactional context.
+    """
+
+    cause: _Cause | None = None
+
+
+if TYPE_CHECKING:
+    _Base = LLMService[Any]
+else:
+    _Base = object
+
+
+class TransactionalLLMMixin(_Base):
+    """Makes an LLM service run, call tools and report results for one turn at a time.
+
+    Put it before the service class, or use `transactional`::
+
+        class MyLLMService(TransactionalLLMMixin, AnthropicLLMService): ...
+
+    With a plain `LLMContext`, and in a realtime (speech-to-speech) service, it
+    changes nothing.
+    """
+
+    _conversation: TransactionalLLMContext | None = None
+
+    # --- the gate ----------------------------------------------------------------------------
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection):
+        """Process a frame, unless it belongs to a turn that is over.
+
+        Args:
+            frame: The frame.
+            direction: Where it travels.
+        """
+        if isinstance(frame, InterruptionFrame) and self._conversation is not None:
+            if not self._conversation.end_turn_of(frame):
+                return
+        if isinstance(frame, LLMContextFrame) and not frame.speculation:
+            context = frame.context
+            if isinstance(context, TransactionalLLMContext) and not self._is_realtime:
+                await self._process_run(frame, context, direction)
+                return
+        await super().process_frame(frame, direction)
+
+    async def _process_run(
+        self, frame: LLMContextFrame, context: TransactionalLLMContext, direction: FrameDirection
+    ):
+        cause = _Cause(context, context.turn_of(frame))
+        self._conversation = context
+        context.is_gated = True
+        await self._cancel_calls_of_ended_turns()
+        verdict = context.admit_run(frame)
+        while verdict is RunVerdict.OWED and context.hooks_pending and not context.commits_in_order:
+            # Nobody else will call the hooks and make up for the run.
+            await context.run_commit_hooks()
+            verdict = context.admit_run(frame)
+        if verdict is not RunVerdict.RUN:
+            logger.debug(f"{self}: run of turn {cause.epoch} is {verdict}")
+            return
+        with _acting_for(cause):
+            await super().process_frame(frame, direction)
+
+    async def _cancel_calls_of_ended_turns(self) -> None:
+        """Cancel calls that no interruption has cancelled and nobody waits for."""
+
+        def is_abandoned(item: FunctionCallRunnerItem) -> bool:
+            cause = item.cause if isinstance(item, _CausedRunnerItem) else None
+            round = cause.round if cause else None
+            return round is not None and round.state is RoundState.ROLLED_BACK and not item.settled
+
+        if any(is_abandoned(item) for item in self._function_call_tasks.values()):
+            await self._cancel_function_call_tasks(is_abandoned, reason="turn is over")
+
+    async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
+        """Push a frame, stamped with the turn on whose behalf it was made.
+
+        Args:
+            frame: The frame.
+            direction: Where it goes.
+        """
+        cause = _cause.get()
+        if cause is not None and isinstance(frame, _STAMPED):
+            stamp(frame, cause.epoch)
+        await super().push_frame(frame, direction)
+
+    @functools.cached_property
+    def _is_realtime(self) -> bool:
+        return self.service_metadata_frame().is_realtime_service
+
+    # --- calls -------------------------------------------------------------------------------
+
+    async def run_function_calls(self, function_calls: Sequence[FunctionCallFromLLM]):
+        """Stage a response's calls as one round, and run them.
+
+        The calls of a turn that is over are neither staged nor run.
+
+        Args:
+            function_calls: All the calls of one response, in model order.
+        """
+        context = function_calls[0].context if function_calls else None
+        if (
+            not isinstance(context, TransactionalLLMContext)
+            or self._is_realtime
+            or self._speculation_gate.is_speculating
+        ):
+            await super().run_function_calls(function_calls)
+            return
+        cause = _cause.get()
+        if cause is None or cause.context is not context:
+            cause = _Cause(context, context.epoch)
+        function_calls = _with_unique_ids(function_calls, context)
+        awaited = [c for c in function_calls if not self._function_is_async(c.function_name)]
+        round = None
+        if awaited:
+            calls = [self._describe(call, context) for call in awaited]
+            round = context.stage_round(calls, epoch=cause.epoch)
+        if not context.is_live(cause.epoch):
+            if round is None:
+                for call in function_calls:
+                    context.report_stale(StaleWork("calls", cause.epoch, call.tool_call_id))
+            return
+        with _acting_for(dataclasses.replace(cause, round=round)):
+            await super().run_function_calls(function_calls)
+
+    def _describe(self, call: FunctionCallFromLLM, context: TransactionalLLMContext) -> ToolCall:
+        item = self._functions.get(call.function_name) or self._functions.get(None)
+        return ToolCall(
+            tool_call_id=call.tool_call_id,
+            name=call.function_name,
+            arguments=json.dumps(call.arguments, ensure_ascii=False),
+            has_side_effects=has_side_effects(item.handler if item else None)
+            or context.has_side_effects(call.function_name),
+            started=False,
+        )
+
+    async def _run_parallel_function_calls(self, runner_items: Sequence[FunctionCallRunnerItem]):
+        await super()._run_parallel_function_calls(_with_cause(runner_items))
+
+    async def _run_sequential_function_calls(self, runner_items: Sequence[FunctionCallRunnerItem]):
+        await super()._run_sequential_function_calls(_with_cause(runner_items))
+
+    async def _run_function_call(self, runner_item: FunctionCallRunnerItem):
+        cause = runner_item.cause if isinstance(runner_item, _CausedRunnerItem) else None
+        if cause is None:
+            await super()._run_function_call(runner_item)
+            return
+        tool_call_id = runner_item.tool_call_id
+        is_awaited = cause.round is not None and tool_call_id in cause.round.tool_call_ids
+        cause = dataclasses.replace(cause, round=cause.round if is_awaited else None)
+        with _acting_for(cause):
+            if cause.round is not None and cause.round.state is not RoundState.STAGED:
+                cause.context.report_stale(StaleWork("calls", cause.epoch, tool_call_id))
+                runner_item.settled = True
+                await self._broadcast_function_call_cancelled(runner_item)
+                return
+            cause.context.mark_started(tool_call_id)
+            item = self._functions.get(runner_item.function_name) or self._functions.get(None)
+            if item is not None:
+                self._record_at_source(item)
+            await super()._run_function_call(runner_item)
+
+    # --- results -----------------------------------------------------------------------------
+
+    def _record_at_source(self, item: FunctionCallRegistryItem) -> None:
+        """Have a handler's reports recorded before anything is awaited on their way."""
+        handler = item.handler
+        if isinstance(handler, (_RecordedDirectFunction, _RecordedHandler)):
+            return
+        if isinstance(handler, DirectFunctionWrapper):
+            item.handler = _RecordedDirectFunction(handler.function)
+        else:
+            item.handler = _RecordedHandler(handler)
+
+    def _advertised_handler_changed(self, item: FunctionCallRegistryItem, new_handler: Any) -> bool:
+        if isinstance(item.handler, _RecordedHandler):
+            item = dataclasses.replace(item, handler=item.handler.__wrapped__)
+        return super()._advertised_handler_changed(item, new_handler)
+
+    async def broadcast_frame(self, frame_cls: type[Frame], **kwargs):
+        """Broadcast a frame; a result is recorded first.
+
+        Args:
+            frame_cls: As in stock Pipecat.
+            **kwargs: As in stock Pipecat.
+        """
+        cause = _cause.get()
+        if cause is not None and cause.round is not None and frame_cls is FunctionCallResultFrame:
+            _record(
+                cause,
+                kwargs["tool_call_id"],
+                kwargs["function_name"],
+                kwargs["result"],
+                kwargs.get("properties"),
+            )
+        await super().broadcast_frame(frame_cls, **kwargs)
+
+    async def _broadcast_function_call_cancelled(
+        self, runner_item: FunctionCallRunnerItem, *, run_llm: bool = False
+    ) -> FunctionCallFromLLM:
+        cause = runner_item.cause if isinstance(runner_item, _CausedRunnerItem) else None
+        if cause is None:
+            return await super()._broadcast_function_call_cancelled(runner_item, run_llm=run_llm)
+        name = runner_item.function_name
+        if cause.round is not None and cause.round.state is RoundState.STAGED:
+            # No interruption did this, so the model waits for an answer. Only a deadline asks for
+            # inference.
+            how = "timed out" if run_llm else "was cancelled"
+            _record(
+                cause,
+                runner_item.tool_call_id,
+                name,
+                f"The function `{name}` {how} and returned no result.",
+                FunctionCallResultProperties(run_llm=run_llm),
+            )
+        with _acting_for(cause):
+            return await super()._broadcast_function_call_cancelled(runner_item, run_llm=run_llm)
+
+
+class _RecordedHandler:
+    """A tool handler whose reports are recorded at once."""
+
+    def __init__(self, handler: Any):
+        self.__wrapped__ = handler
+
+    async def __call__(self, params: FunctionCallParams) -> None:
+        with _reporting(params) as recorded:
+            await self.__wrapped__(recorded)
+
+
+class _RecordedDirectFunction(DirectFunctionWrapper):
+    """A direct function whose reports are recorded at once."""
+
+    async def invoke(self, args: Mapping[str, Any], params: FunctionCallParams):
+        """Call the function with a callback that records.
+
+        Args:
+            args: The call's arguments.
+            params: The call's parameters.
+
+        Returns:
+            What the function returns.
+        """
+        with _reporting(params) as recorded:
+            return await super().invoke(args, recorded)
+
+
+@contextmanager
+def _reporting(params: FunctionCallParams) -> Iterator[FunctionCallParams]:
+    """Give a handler parameters whose result callback records what it reports."""
+    cause = _cause.get()
+    if cause is None:
+        yield params
+        return
+    report = params.result_callback
+
+    async def result_callback(
+        result: Any, *, properties: FunctionCallResultProperties | None = None
+    ) -> None:
+        result = _presentable(params.function_name, result)
+        is_final = properties.is_final if properties else True
+        # The callback may be called from a task that nobody knows.
+        with _acting_for(cause):
+            if is_final and cause.round is not None:
+                _record(cause, params.tool_call_id, params.function_name, result, properties)
+            await report(result, properties=properties)
+
+    try:
+        yield dataclasses.replace(params, result_callback=result_callback)
+    except Exception:
+        if cause.round is not None:
+            message = params.llm.FUNCTION_CALL_ERROR_MESSAGE_TEMPLATE.format(
+                function_name=params.function_name
+            )
+            _record(cause, params.tool_call_id, params.function_name, message, None)
+        raise
+
+
+def _record(
+    cause: _Cause,
+    tool_call_id: str,
+    function_name: str,
+    result: Any,
+    properties: FunctionCallResultProperties | None,
+) -> None:
+    """Answer a call; the first answer stands."""
+    explicit = properties.run_llm if properties else None
+    wants_run = result is not None if explicit is None else explicit
+    try:
+        outcome = cause.context.stage_tool_result(
+            tool_call_id,
+            result_content(function_name, result),
+            epoch=cause.epoch,
+            wants_run=wants_run,
+        )
+    except (IllegalTransitionError, UnknownToolCallError):
+        return
+    if outcome is FenceOutcome.FENCED:
+        logger.debug(f"Late result of [{function_name}:{tool_call_id}] of turn {cause.epoch}")
+
+
+def result_content(function_name: str, result: Any) -> str:
+    """Spell a tool's result as Pipecat does.
+
+    Args:
+        function_name: The tool.
+        result: What it reported. Anything that JSON holds is a result, ``[]``
+            and ``0`` included; None means that there is none.
+
+    Returns:
+        The text that stands in the history.
+    """
+    if result is None:
+        return "COMPLETED"
+    return json.dumps(_presentable(function_name, result), ensure_ascii=False)
+
+
+def _presentable(function_name: str, result: Any) -> Any:
+    """A result that JSON can hold: the result itself, or a text that says why not."""
+    try:
+        json.dumps(result, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        logger.error(f"Result of function `{function_name}` is not JSON: {error}")
+        return (
+            f"The function `{function_name}` completed, but its result of type "
+            f"{type(result).__name__} could not be passed on."
+        )
+    return result
+
+
+def _with_cause(items: Sequence[FunctionCallRunnerItem]) -> Sequence[FunctionCallRunnerItem]:
+    cause = _cause.get()
+    if cause is None:
+        return items
+    names = [field.name for field in dataclasses.fields(FunctionCallRunnerItem)]
+    return [
+        _CausedRunnerItem(**{name: getattr(item, name) for name in names}, cause=cause)
+        for item in items
+    ]
+
+
+def _with_unique_ids(
+    calls: Sequence[FunctionCallFromLLM], context: TransactionalLLMContext
+) -> list[FunctionCallFromLLM]:
+    """Give each call an id that nothing else in the conversation has."""
+    taken: set[str] = set()
+    unique: list[FunctionCallFromLLM] = []
+    for call in calls:
+        tool_call_id = context.unused_call_id(call.tool_call_id, taken)
+        taken.add(tool_call_id)
+        unique.append(dataclasses.replace(call, tool_call_id=tool_call_id))
+    return unique
+
+
+@functools.cache
+def transactional(service_class: type[_ServiceT]) -> type[_ServiceT]:
+    """Make a transactional class of any LLM service class.
+
+    Args:
+        service_class: Such as ``AnthropicLLMService``.
+
+    Returns:
+        ``TransactionalAnthropicLLMService``: the same class each time, with the
+        same constructor. A class that is transactional already comes back as
+        it is.
+
+    Raises:
+        TypeError: It is not a class of LLM services.
+    """
+    if not isinstance(service_class, type) or not issubclass(service_class, LLMService):
+        raise TypeError(
+            f"transactional() takes a class of LLM services, such as AnthropicLLMService, "
+            f"not {service_class!r}"
+        )
+    if issubclass(service_class, TransactionalLLMMixin):
+        return service_class
+    name = f"Transactional{service_class.__name__}"
+    doc = f"A `{service_class.__name__}` that runs for one turn at a time."
+    return type(name, (TransactionalLLMMixin, service_class), {"__doc__": doc})  # pyright: ignore[reportReturnType]
