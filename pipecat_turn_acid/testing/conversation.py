@@ -605,7 +605,10 @@ class _Stage:
 
     def barge_in(self, text: str) -> None:
         """Let the user speak, now."""
-        self.outcome.barge_ins.append(self.mark())
+        now = self.mark()
+        self.outcome.barge_ins.append(now)
+        if self._trace:
+            self.outcome.trace.append(f"{now.tick:>6} {now.at:>8.3f}  --- the user barges in ---")
         user = self.bot.user
         self._cue(user.coughs() if self.outcome.false_start else user.says(text))
 

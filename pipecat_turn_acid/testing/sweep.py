@@ -17,6 +17,7 @@ Every single run is repeatable: :meth:`Report.replay_command` says how.
 import gc
 import multiprocessing
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -324,10 +325,16 @@ def _verdicts(
             yield from map(_try, trials)
             return
         gc.collect()
-        with multiprocessing.get_context("fork").Pool(jobs, gc.freeze) as pool:
+        with multiprocessing.get_context("fork").Pool(jobs, _settle_in) as pool:
             yield from pool.imap_unordered(_try, trials, chunksize=4)
     finally:
         _PLAYED = None
+
+
+def _settle_in() -> None:
+    """Leave Ctrl-C to the process that asked, and what is there already out of collections."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
 
 
 def _try(trial: Trial) -> Verdict:
