@@ -6,6 +6,7 @@
 
 import asyncio
 import copy
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -92,18 +93,24 @@ class Outcome:
         shown = [request.messages for request in self.diary.requests]
         return [f for messages in (*shown, self.history) for f in errors(check_history(messages))]
 
+    @property
+    def remembers_the_cut_call(self) -> bool:
+        """Whether the history after the call mentions the order that was not meant."""
+        number = digits(ASKS.text)
+        return any(number in json.dumps(m) for m in self.history if m.get("role") != "user")
+
     def reasons(self) -> list[str]:
         """What is wrong with the call, in words; nothing if it is as it should be."""
         reasons: list[str] = []
         if bad := [r for r in self.diary.requests if errors(check_history(r.messages))]:
-            numbers = ", ".join(str(request.number) for request in bad)
-            reasons.append(f"a damaged history was shown in request {numbers}")
-        if left := errors(check_history(self.history)):
-            reasons.append(f"after the call: {left[0].message}")
+            numbers = " and ".join(str(request.number) for request in bad)
+            reasons.append(f"request {numbers} showed the model a damaged history")
+        if errors(check_history(self.history)):
+            reasons.append("after the call the damage is still in the history")
         if self.stuck:
             reasons.append("a tool counts as running, for ever")
         if self.barged_in_at is not None and not self.answered_right:
-            reasons.append(f"order {digits(CORRECTS.text)} was never answered")
+            reasons.append(f"nobody said what became of order {digits(CORRECTS.text)}")
         return reasons
 
 
@@ -146,9 +153,16 @@ async def hold(
     await runner.add_workers(worker)
     running = asyncio.create_task(runner.run())
     try:
-        await asyncio.wait_for(started.wait(), START_SECS)
-        barged_in_at = await _converse(diary, say)
-        history = copy.deepcopy([m for m in bot.context.get_messages() if isinstance(m, dict)])
+        barged_in_at = None
+        try:
+            await asyncio.wait_for(started.wait(), START_SECS)
+        except TimeoutError:
+            diary.failed(f"the pipeline did not start within {START_SECS:.0f} s")
+        else:
+            barged_in_at = await _converse(diary, say)
+        history = [
+            copy.deepcopy(dict(m)) for m in bot.context.get_messages() if isinstance(m, dict)
+        ]
         return Outcome(bot.kit.name, diary, barged_in_at, history, bot.calls_in_progress)
     finally:
         diary.close()

@@ -38,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     _quiet(options.verbose)
+    print("Loading Pipecat ...", flush=True)
     if problems := needs.missing_packages():
         return _give_up(problems)
 
@@ -129,7 +130,7 @@ def _run(paper: "Paper", setting: "Setting") -> int:
     paper.line(
         paper.style("One call, two bots: the order number is corrected in mid-answer", "bold")
     )
-    paper.line(_how(setting))
+    paper.paragraph(_how(setting))
     diaries = [Diary(), Diary()]
     table = report.SideBySide(paper, *diaries)
     for diary in diaries:
@@ -157,7 +158,7 @@ def _judge(paper: "Paper", outcomes: list["Outcome"], setting: "Setting") -> int
     for outcome in outcomes:
         report.verdict(paper, outcome, outcome.reasons())
     if setting.save:
-        paper.line(
+        paper.paragraph(
             f"Both calls can be listened to in {setting.save}: the caller left, the bot right."
         )
     left, right = outcomes
@@ -170,7 +171,7 @@ def _judge(paper: "Paper", outcomes: list["Outcome"], setting: "Setting") -> int
     if not right.answered_right:
         return DAMAGED
     if not left.damaged:
-        paper.line(
+        paper.paragraph(
             "The stock bot came through unharmed this time; how often it does not is in docs/."
         )
     return OK

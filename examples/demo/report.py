@@ -90,6 +90,15 @@ class Paper:
             text = text.encode("ascii", "replace").decode()
         print(text.rstrip(), file=self._stream, flush=True)
 
+    def paragraph(self, text: str) -> None:
+        """Print a text over as many lines as it needs.
+
+        Args:
+            text: The text.
+        """
+        for line in textwrap.wrap(text, self.width):
+            self.line(line)
+
     def status(self, text: str) -> None:
         """Show what is going on now, on a line that the next one replaces.
 
@@ -213,8 +222,8 @@ class SideBySide:
             return []
         colour = _COLOURS[entry.who]
         text = entry.text or "(nothing understood)"
-        if entry.ending == "cut off":
-            text += self._paper.glyph("— ✂", "-- [cut off]")
+        if entry.who is Who.BOT and entry.ending:
+            text += f"{self._paper.glyph('—', '--')} ({entry.ending})"
         elif entry.who is Who.YOU and entry.ending:
             text += f" ({entry.ending})"
         elif entry.ending:
@@ -228,8 +237,9 @@ def _alike(left: Entry, right: Entry) -> bool:
     return (
         left.who is right.who
         and abs(left.at - right.at) < _TOGETHER_SECS
-        and (not (left.over and right.over) or left.text == right.text)
-        and (left.who is not Who.TOOL or left.ending == right.ending)
+        and (
+            not (left.over and right.over) or (left.text, left.ending) == (right.text, right.ending)
+        )
     )
 
 
@@ -322,4 +332,8 @@ def verdict(paper: Paper, outcome: Outcome, reasons: Sequence[str]) -> None:
             paper.line(f"{'':<{len(outcome.name) + 4}}{reason}")
     else:
         head = paper.style(f"{paper.glyph('✓', '+')} {outcome.name}", "green", "bold")
-        paper.line(f"{head}: no trace of the interrupted call; order answered right")
+        if outcome.remembers_the_cut_call:
+            kept = "the interrupted call had its result, and was kept whole"
+        else:
+            kept = "no trace of the interrupted call"
+        paper.line(f"{head}: {kept}; the order that was meant was answered")

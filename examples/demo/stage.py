@@ -150,7 +150,7 @@ def _audio(
 
     def leave() -> None:
         if setting.save:
-            transport.save(setting.save / f"{kit.name.replace(' ', '-')}.wav")
+            transport.save(setting.save / f"{kit.name.lower().replace(' ', '-')}.wav")
 
     return _Place(bot, say, leave)
 
