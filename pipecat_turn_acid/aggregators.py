@@ -55,6 +55,7 @@ from pipecat_turn_acid.events import (
     HookFailed,
     RoundCommitted,
     RoundRolledBack,
+    RoundSpliced,
     StaleFenced,
     StaleWork,
     TurnEnding,
@@ -378,7 +379,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             # Pipecat's own protocol: written at once, for the model does not wait for it.
             self._asked_in[tool_call_id] = epoch
             if epoch_of(frame) is None:
-                turns.release_staged_call(tool_call_id)
+                turns.let_outlive(tool_call_id)
             await super()._handle_function_call_in_progress(frame)
             await self._commit_passed(turns)
             return
@@ -387,7 +388,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             round = self._stage_from_in_progress(turns, frame, epoch)
         if round is None:
             known = turns.find_round(tool_call_id)
-            if known is None or known.state is not RoundState.COMMITTED:
+            if known is None or known.state in (RoundState.ROLLED_BACK, RoundState.FENCED):
                 turns.report_stale(StaleWork("calls", epoch, tool_call_id))
             self._function_calls_in_progress.pop(tool_call_id, None)
             return
@@ -471,7 +472,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             if frame.run_llm and not self._has_siblings(in_progress):
                 turns.owe_run()
             self._context_push_owed = False
-            await self._pay_owed_run(turns)
+            turns.deliver(tool_call_id)
+            await self._call_hooks_and_pay(turns)
             return
         round = _staged(turns, tool_call_id)
         if round is None:
@@ -507,7 +509,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
     async def _commit_passed(self, turns: TransactionalLLMContext) -> None:
         """Commit the rounds whose last result has passed by."""
         for round in list(self._passed):
-            if not self._passed[round].issuperset(round.tool_call_ids):
+            if not self._passed[round].issuperset(round.awaited):
                 continue
             if round.state is RoundState.COMPLETE:
                 if self._response_open:
@@ -523,7 +525,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         """Do what waited for a round to be history, or drop it with the round."""
         images = self._images.pop(round, [])
         callbacks = self._on_committed.pop(round, [])
-        if round.state is not RoundState.COMMITTED:
+        if round.state not in (RoundState.COMMITTED, RoundState.OUTLIVING):
             return
         for image in images:
             if await self._maybe_append_image_to_context(image):
@@ -558,7 +560,9 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             else:
                 content = dropped_content(tool_call_id)
                 self._update_function_call_result(frame.function_name, tool_call_id, content)
-        await self._pay_owed_run(turns)
+        if is_final:
+            turns.deliver(tool_call_id)
+        await self._call_hooks_and_pay(turns)
 
     async def _deliver_async_result(
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame, *, may_run: bool
@@ -654,7 +658,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         """Ask for the run that is owed, unless something else will bring it about."""
         if not turns.owes_run:
             return
-        if turns.staged or turns.hooks_pending:
+        if turns.staged or turns.runs_held:
             return
         if turns.user_turn_open or self._user_speaking or self._bot_speaking:
             return
@@ -734,6 +738,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                 self._cut_text(turns)
             case TurnStarted(epoch):
                 self._emit("on_turn_started", epoch)
+            case RoundSpliced(round):
+                self._forget(round)
             case RoundCommitted(round):
                 self._forget(round)
                 self._emit("on_round_committed", round)
@@ -760,7 +766,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
 
     def _forget(self, round: ToolRound) -> None:
         """Take a round's calls off the list of running calls."""
-        for tool_call_id in round.tool_call_ids:
+        for tool_call_id in round.awaited:
             self._function_calls_in_progress.pop(tool_call_id, None)
             self._function_calls_image_results.pop(tool_call_id, None)
             self._cancelled_early.discard(tool_call_id)
@@ -856,4 +862,4 @@ def _transactional(
 
 
 def _staged(turns: TransactionalLLMContext, tool_call_id: str) -> ToolRound | None:
-    return next((r for r in turns.staged if tool_call_id in r.tool_call_ids), None)
+    return next((r for r in turns.staged if tool_call_id in r.awaited), None)

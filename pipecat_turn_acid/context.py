@@ -42,6 +42,7 @@ from pipecat_turn_acid.events import (
     HookFailed,
     RoundCommitted,
     RoundRolledBack,
+    RoundSpliced,
     RoundStaged,
     StaleFenced,
     StaleWork,
@@ -130,6 +131,7 @@ class TransactionalLLMContext(LLMContext):
         self._hooks: list[CommitHook] = []
         self._uncalled: deque[ToolRound] = deque()
         self._hook_task: asyncio.Task[None] | None = None
+        self._holding: set[ToolRound] = set()
         # Frame ids count up, so an unstamped frame with a smaller id was made in an earlier turn.
         self._begun_at = -1
         self._run_asked = False
@@ -358,16 +360,29 @@ class TransactionalLLMContext(LLMContext):
         """
         self._turns.add_call(round, call)
 
-    def release_staged_call(self, tool_call_id: str) -> ToolRound | None:
-        """Take a call out of its round: the model does not wait for it.
+    def let_outlive(self, tool_call_id: str) -> None:
+        """Note that the model does not wait for a call that was staged as if it did.
 
         Args:
             tool_call_id: The call.
-
-        Returns:
-            The round it left, if that still has calls.
         """
-        return self._turns.release_call(tool_call_id)
+        self._turns.let_outlive(tool_call_id)
+
+    def note_report(self, tool_call_id: str) -> None:
+        """Note that a call which may outlive its turn has reported.
+
+        Args:
+            tool_call_id: The call.
+        """
+        self._turns.note_report(tool_call_id)
+
+    def deliver(self, tool_call_id: str) -> None:
+        """Note that the result of a call which may outlive its turn is in the history.
+
+        Args:
+            tool_call_id: The call.
+        """
+        self._apply(self._turns.deliver(tool_call_id))
 
     def mark_started(self, tool_call_id: str) -> None:
         """Note that a staged call's tool may have begun to act.
@@ -453,6 +468,20 @@ class TransactionalLLMContext(LLMContext):
         """Note that a run was asked for and has to wait."""
         self._run_asked = True
 
+    def hold_runs(self, round: ToolRound) -> None:
+        """Have no run start before a round has ended and its commit hooks were called.
+
+        Args:
+            round: A round of the current turn. It holds nothing once its turn is
+                over.
+        """
+        self._holding.add(round)
+
+    @property
+    def runs_held(self) -> bool:
+        """Whether a round or a commit hook has to come first."""
+        return self.hooks_pending or any(self.is_live(round.epoch) for round in self._holding)
+
     def note_run(self) -> None:
         """Note that a run sees the history as it stands."""
         self._run_asked = False
@@ -481,7 +510,7 @@ class TransactionalLLMContext(LLMContext):
             self.owe_run()
             return RunVerdict.OWED
         self.commit()
-        if self.hooks_pending:
+        if self.runs_held:
             self.owe_run()
             return RunVerdict.OWED
         self._warn_of_orphans()
@@ -658,8 +687,12 @@ class TransactionalLLMContext(LLMContext):
         for round in end.committed:
             if self._hooks:
                 self._uncalled.append(round)
-            if round.wants_run:
+            # What outlives a turn asks for its run itself, when it is delivered.
+            if end.messages and round.wants_run:
                 self._unseen.append(round)
+        self._holding.difference_update(end.committed, end.rolled_back)
+        for round in end.spliced:
+            self._tell(RoundSpliced(round))
         for round in end.committed:
             self._tell(RoundCommitted(round))
         for round in end.rolled_back:

@@ -78,8 +78,19 @@ class RoundStaged:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundSpliced:
+    """What the model waits for is in the history; other calls of the round still run.
+
+    Parameters:
+        round: The round.
+    """
+
+    round: ToolRound
+
+
+@dataclass(frozen=True, slots=True)
 class RoundCommitted:
-    """A round has become part of the history.
+    """Every call of a round has its result in the history.
 
     Parameters:
         round: The round.
@@ -139,6 +150,7 @@ TurnEvent: TypeAlias = (
     | TurnEnding
     | TurnEnded
     | RoundStaged
+    | RoundSpliced
     | RoundCommitted
     | RoundRolledBack
     | StaleFenced

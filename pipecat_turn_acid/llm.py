@@ -77,13 +77,16 @@ class _Cause:
     Parameters:
         context: The conversation.
         epoch: The turn.
-        round: The round of the call that the task runs; None outside a call,
-            and for a call that the model does not wait for.
+        round: The round of the call that the task runs; None outside a call.
     """
 
     context: TransactionalLLMContext
     epoch: int
     round: ToolRound | None = None
+
+    def awaits(self, tool_call_id: str) -> bool:
+        """Whether the model waits for a call of the round."""
+        return self.round is not None and tool_call_id in self.round.awaited
 
 
 # Tasks inherit it, so a tool and everything it starts act for the turn that called the tool.
@@ -172,7 +175,12 @@ class TransactionalLLMMixin(_Base):
         def is_abandoned(item: FunctionCallRunnerItem) -> bool:
             cause = item.cause if isinstance(item, _CausedRunnerItem) else None
             round = cause.round if cause else None
-            return round is not None and round.state is RoundState.ROLLED_BACK and not item.settled
+            return (
+                round is not None
+                and round.state is RoundState.ROLLED_BACK
+                and item.tool_call_id in round.awaited
+                and not item.settled
+            )
 
         if any(is_abandoned(item) for item in self._function_call_tasks.values()):
             await self._cancel_function_call_tasks(is_abandoned, reason="turn is over")
@@ -215,15 +223,9 @@ class TransactionalLLMMixin(_Base):
         if cause is None or cause.context is not context:
             cause = _Cause(context, context.epoch)
         function_calls = _with_unique_ids(function_calls, context)
-        awaited = [c for c in function_calls if not self._function_is_async(c.function_name)]
-        round = None
-        if awaited:
-            calls = [self._describe(call, context) for call in awaited]
-            round = context.stage_round(calls, epoch=cause.epoch)
-        if not context.is_live(cause.epoch):
-            if round is None:
-                for call in function_calls:
-                    context.report_stale(StaleWork("calls", cause.epoch, call.tool_call_id))
+        calls = [self._describe(call, context) for call in function_calls]
+        round = context.stage_round(calls, epoch=cause.epoch)
+        if round.state is RoundState.FENCED:
             return
         with _acting_for(dataclasses.replace(cause, round=round)):
             await super().run_function_calls(function_calls)
@@ -237,6 +239,7 @@ class TransactionalLLMMixin(_Base):
             has_side_effects=has_side_effects(item.handler if item else None)
             or context.has_side_effects(call.function_name),
             started=False,
+            outlives_turn=self._function_is_async(call.function_name),
         )
 
     async def _run_parallel_function_calls(self, runner_items: Sequence[FunctionCallRunnerItem]):
@@ -251,10 +254,8 @@ class TransactionalLLMMixin(_Base):
             await super()._run_function_call(runner_item)
             return
         tool_call_id = runner_item.tool_call_id
-        is_awaited = cause.round is not None and tool_call_id in cause.round.tool_call_ids
-        cause = dataclasses.replace(cause, round=cause.round if is_awaited else None)
         with _acting_for(cause):
-            if cause.round is not None and cause.round.state is not RoundState.STAGED:
+            if cause.awaits(tool_call_id) and _has_ended(cause.round):
                 cause.context.report_stale(StaleWork("calls", cause.epoch, tool_call_id))
                 runner_item.settled = True
                 await self._broadcast_function_call_cancelled(runner_item)
@@ -307,7 +308,7 @@ class TransactionalLLMMixin(_Base):
         if cause is None:
             return await super()._broadcast_function_call_cancelled(runner_item, run_llm=run_llm)
         name = runner_item.function_name
-        if cause.round is not None and cause.round.state is RoundState.STAGED:
+        if cause.awaits(runner_item.tool_call_id) and not _has_ended(cause.round):
             # No interruption did this, so the model waits for an answer. Only a deadline asks for
             # inference.
             how = "timed out" if run_llm else "was cancelled"
@@ -381,6 +382,10 @@ def _reporting(params: FunctionCallParams) -> Iterator[FunctionCallParams]:
         raise
 
 
+def _has_ended(round: ToolRound | None) -> bool:
+    return round is not None and round.state in (RoundState.ROLLED_BACK, RoundState.COMMITTED)
+
+
 def _record(
     cause: _Cause,
     tool_call_id: str,
@@ -389,6 +394,9 @@ def _record(
     properties: FunctionCallResultProperties | None,
 ) -> None:
     """Answer a call; the first answer stands."""
+    if not cause.awaits(tool_call_id):
+        cause.context.note_report(tool_call_id)
+        return
     explicit = properties.run_llm if properties else None
     wants_run = result is not None if explicit is None else explicit
     try:

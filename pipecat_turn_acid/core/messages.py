@@ -37,8 +37,11 @@ class ToolCall:
         arguments: The arguments as a JSON text.
         has_side_effects: Whether the call must stay on record when it is cut.
         started: Whether the tool may have begun to act.
+        outlives_turn: Whether the model does not wait for the call, which a barge-in
+            does not cancel. Pipecat writes its messages, under its own protocol.
         content: The result as it will stand in the history; None while unanswered.
         wants_run: Whether the model should see the result as soon as it is committed.
+        is_delivered: For a call that outlives the turn: its result is in the history.
     """
 
     tool_call_id: str
@@ -46,8 +49,10 @@ class ToolCall:
     arguments: str
     has_side_effects: bool = False
     started: bool = True
+    outlives_turn: bool = False
     content: str | None = None
     wants_run: bool = True
+    is_delivered: bool = False
 
     @property
     def is_answered(self) -> bool:

@@ -42,15 +42,18 @@ class RoundState(StrEnum):
     """Where a tool round stands.
 
     Parameters:
-        STAGED: At least one call has no result yet. Not visible.
-        COMPLETE: Every call has its result. Not visible yet, never dropped.
-        COMMITTED: Part of the history, whole.
+        STAGED: At least one awaited call has no result yet. Not visible.
+        COMPLETE: Every awaited call has its result. Not visible yet, never dropped.
+        OUTLIVING: What the model waits for is in the history, or there is no such
+            call; the calls that may outlive the turn still run.
+        COMMITTED: Every call has its result in the history.
         ROLLED_BACK: Dropped. What still arrives for it is fenced.
         FENCED: Asked for by a turn that was already over; never staged.
     """
 
     STAGED = "staged"
     COMPLETE = "complete"
+    OUTLIVING = "outliving"
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
     FENCED = "fenced"
@@ -60,15 +63,19 @@ class RoundMove(StrEnum):
     """What can happen to a tool round.
 
     Parameters:
-        RESULT: A call is answered, and others still are not.
-        LAST_RESULT: The last unanswered call is answered.
-        COMMIT: The round is spliced into the history.
+        RESULT: An awaited call is answered, and others still are not.
+        LAST_RESULT: The last unanswered awaited call is answered.
+        SPLICE: The awaited calls become history, and others still run.
+        COMMIT: The last call has its result in the history.
+        LET_OUTLIVE: No call is awaited after all.
         ROLLBACK: The round is dropped.
     """
 
     RESULT = "stage a result"
     LAST_RESULT = "stage the last result"
+    SPLICE = "commit what is awaited"
     COMMIT = "commit"
+    LET_OUTLIVE = "let outlive"
     ROLLBACK = "roll back"
 
 
@@ -82,10 +89,16 @@ ROUND_TRANSITIONS: Final[dict[RoundState, dict[RoundMove, RoundState]]] = {
     RoundState.STAGED: {
         RoundMove.RESULT: RoundState.STAGED,
         RoundMove.LAST_RESULT: RoundState.COMPLETE,
+        RoundMove.LET_OUTLIVE: RoundState.OUTLIVING,
         RoundMove.ROLLBACK: RoundState.ROLLED_BACK,
     },
     # There is no rollback: a complete round is never lost.
-    RoundState.COMPLETE: {RoundMove.COMMIT: RoundState.COMMITTED},
+    RoundState.COMPLETE: {
+        RoundMove.SPLICE: RoundState.OUTLIVING,
+        RoundMove.COMMIT: RoundState.COMMITTED,
+    },
+    # There is no rollback: a barge-in does not cancel what outlives the turn.
+    RoundState.OUTLIVING: {RoundMove.COMMIT: RoundState.COMMITTED},
     RoundState.COMMITTED: {},
     # An interruption and a shutdown may both ask.
     RoundState.ROLLED_BACK: {RoundMove.ROLLBACK: RoundState.ROLLED_BACK},

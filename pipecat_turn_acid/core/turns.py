@@ -64,6 +64,7 @@ class ToolRound:
         self._epoch = epoch
         self._calls = list(calls)
         self._state = state
+        self._is_late = False
 
     def __repr__(self) -> str:
         ids = ", ".join(call.tool_call_id for call in self._calls)
@@ -95,31 +96,47 @@ class ToolRound:
         return tuple(call.tool_call_id for call in self._calls)
 
     @property
+    def awaited(self) -> tuple[str, ...]:
+        """Ids of the calls that the model waits for, in model order."""
+        return tuple(call.tool_call_id for call in self._awaited)
+
+    @property
     def unanswered(self) -> tuple[str, ...]:
-        """Ids of the calls that have no result yet."""
-        return tuple(call.tool_call_id for call in self._calls if not call.is_answered)
+        """Ids of the awaited calls that have no result yet."""
+        return tuple(call.tool_call_id for call in self._awaited if not call.is_answered)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the turn was over before every call had reported, awaited or not."""
+        return self._is_late
 
     @property
     def wants_run(self) -> bool:
-        """Whether any result asks for the model to run."""
-        return any(call.wants_run for call in self._calls)
+        """Whether any awaited result asks for the model to run."""
+        return any(call.wants_run for call in self._awaited)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The round as it stands, or will stand, in the history; empty while unanswered."""
-        if self.unanswered or self._state is RoundState.ROLLED_BACK:
+        """The awaited calls as they stand, or will, in the history; empty while unanswered."""
+        awaited = self._awaited
+        if self.unanswered or not awaited or self._state is RoundState.ROLLED_BACK:
             return ()
-        return tuple(self._spell(self._calls))
+        return tuple(round_messages(awaited, [call.content or "" for call in awaited]))
+
+    @property
+    def _awaited(self) -> list[ToolCall]:
+        return [call for call in self._calls if not call.outlives_turn]
+
+    @property
+    def _undelivered(self) -> list[ToolCall]:
+        return [call for call in self._calls if call.outlives_turn and not call.is_delivered]
 
     def _find(self, tool_call_id: str) -> ToolCall:
         return next(call for call in self._calls if call.tool_call_id == tool_call_id)
 
-    def _spell(self, calls: Sequence[ToolCall]) -> list[Message]:
-        return round_messages(calls, [call.content or "" for call in calls])
-
     def _record_of_side_effects(self) -> list[Message]:
         """What must stay on record when the round is cut."""
-        calls = [c for c in self._calls if c.has_side_effects and (c.started or c.is_answered)]
+        calls = [c for c in self._awaited if c.has_side_effects and (c.started or c.is_answered)]
         if not calls:
             return []
         contents = [INTERRUPTED_CONTENT if c.content is None else c.content for c in calls]
@@ -136,14 +153,18 @@ class TurnEnd:
 
     Parameters:
         epoch: The turn.
-        committed: Rounds that were complete, oldest first.
-        rolled_back: Rounds that were not, oldest first.
+        committed: Rounds whose every call has its result in the history now,
+            oldest first.
+        spliced: Rounds whose awaited calls are in the history now, while others
+            still run, oldest first.
+        rolled_back: Rounds that were not complete, oldest first.
         messages: What to append to the history now, in order: the committed
             rounds, and what stays on record of cut calls with side effects.
     """
 
     epoch: int
     committed: tuple[ToolRound, ...] = ()
+    spliced: tuple[ToolRound, ...] = ()
     rolled_back: tuple[ToolRound, ...] = ()
     messages: tuple[Message, ...] = ()
 
@@ -160,6 +181,7 @@ class Turns:
         self._epoch = 0
         self._state = TurnState.LIVE
         self._staged: list[ToolRound] = []
+        self._outliving: list[ToolRound] = []
         self._ended: OrderedDict[str, ToolRound] = OrderedDict()
         self._rounds = 0
 
@@ -184,7 +206,7 @@ class Turns:
 
     def find(self, tool_call_id: str) -> ToolRound | None:
         """The round that a call belongs to, as far as it is remembered."""
-        for round in self._staged:
+        for round in (*self._staged, *self._outliving):
             if tool_call_id in round.tool_call_ids:
                 return round
         return self._ended.get(tool_call_id)
@@ -195,6 +217,7 @@ class Turns:
         Returns:
             What became of the turn before.
         """
+        self._mark_late()
         end = self._settle(self._staged)
         self._state = next_state(TURN_TRANSITIONS, self._state, TurnMove.BEGIN, self._subject)
         self._epoch += 1
@@ -206,6 +229,7 @@ class Turns:
         Returns:
             What became of its rounds.
         """
+        self._mark_late()
         end = self._settle(self._staged)
         self._state = next_state(TURN_TRANSITIONS, self._state, TurnMove.END, self._subject)
         return end
@@ -214,11 +238,13 @@ class Turns:
         """Open a round.
 
         Args:
-            calls: In model order; the round keeps them.
+            calls: All the calls of a response in model order; the round keeps
+                them.
             epoch: The turn on whose behalf they are made.
 
         Returns:
-            The round, staged.
+            The round: staged, or outliving when the model waits for none of its
+            calls.
 
         Raises:
             InvalidMessageError: There are no calls.
@@ -229,7 +255,8 @@ class Turns:
             raise InvalidMessageError("can't stage a round without tool calls")
         if not self.is_live(epoch):
             raise StaleEpochError(f"can't stage a round: turn {epoch} is over", epoch=epoch)
-        taken = {tool_call_id for round in self._staged for tool_call_id in round.tool_call_ids}
+        running = (*self._staged, *self._outliving)
+        taken = {tool_call_id for round in running for tool_call_id in round.tool_call_ids}
         for call in calls:
             if call.tool_call_id in taken:
                 raise DuplicateToolCallError(
@@ -238,8 +265,12 @@ class Turns:
                     tool_call_id=call.tool_call_id,
                 )
             taken.add(call.tool_call_id)
-        round = self._new_round(calls, epoch, RoundState.STAGED)
-        self._staged.append(round)
+        if all(call.outlives_turn for call in calls):
+            round = self._new_round(calls, epoch, RoundState.OUTLIVING)
+            self._outliving.append(round)
+        else:
+            round = self._new_round(calls, epoch, RoundState.STAGED)
+            self._staged.append(round)
         return round
 
     def fence_calls(self, calls: Sequence[ToolCall], *, epoch: int) -> ToolRound:
@@ -268,26 +299,57 @@ class Turns:
             )
         round._calls.append(call)
 
-    def release_call(self, tool_call_id: str) -> ToolRound | None:
-        """Take a call out of its staged round: the model does not wait for it.
+    def let_outlive(self, tool_call_id: str) -> None:
+        """Note that the model does not wait for a call that was staged as if it did.
+
+        Its round may be complete after that.
+
+        Args:
+            tool_call_id: A call. Nothing happens when it is not staged.
+        """
+        for round in list(self._staged):
+            if tool_call_id not in round.awaited:
+                continue
+            round._find(tool_call_id).outlives_turn = True
+            if not round.awaited:
+                self._staged.remove(round)
+                self._outliving.append(round)
+                round._move(RoundMove.LET_OUTLIVE)
+            elif round.state is RoundState.STAGED and not round.unanswered:
+                round._move(RoundMove.LAST_RESULT)
+
+    def note_report(self, tool_call_id: str) -> None:
+        """Note that a call which outlives its turn has reported.
+
+        Args:
+            tool_call_id: The call.
+        """
+        for round in (*self._staged, *self._outliving):
+            if tool_call_id in round.tool_call_ids:
+                call = round._find(tool_call_id)
+                if call.outlives_turn:
+                    call.content = ""
+
+    def deliver(self, tool_call_id: str) -> TurnEnd:
+        """Note that the result of a call which outlives its turn is in the history.
+
+        Args:
+            tool_call_id: The call.
 
         Returns:
-            The round it was taken from, which may be complete now; None when the
-            call is not staged or its round is dissolved.
+            Its round as committed, when that was the last of its results.
         """
-        for round in self._staged:
-            if tool_call_id not in round.tool_call_ids:
-                continue
-            calls = round._calls
-            calls[:] = [call for call in calls if call.tool_call_id != tool_call_id]
-            if not calls:
-                self._staged.remove(round)
-                round._move(RoundMove.ROLLBACK)
-                return None
-            if round.state is RoundState.STAGED and not round.unanswered:
-                round._move(RoundMove.LAST_RESULT)
-            return round
-        return None
+        self.note_report(tool_call_id)
+        round = self.find(tool_call_id)
+        if round is None or tool_call_id not in round.tool_call_ids:
+            return TurnEnd(self._epoch)
+        round._find(tool_call_id).is_delivered = True
+        if round not in self._outliving or round._undelivered:
+            return TurnEnd(self._epoch)
+        self._outliving.remove(round)
+        round._move(RoundMove.COMMIT)
+        self._remember(round)
+        return TurnEnd(self._epoch, committed=(round,))
 
     def mark_started(self, tool_call_id: str) -> None:
         """Note that a tool may have begun to act."""
@@ -316,7 +378,7 @@ class Turns:
             UnknownToolCallError: Nobody staged the call.
         """
         for round in self._staged:
-            if tool_call_id in round.tool_call_ids:
+            if tool_call_id in round.awaited:
                 break
         else:
             raise self._explain_unstaged(tool_call_id, epoch)
@@ -355,8 +417,8 @@ class Turns:
             return self._settle(self._staged)
         if round in self._staged:
             return self._settle([round])
-        # An ended round that is not remembered any more cannot be told from a foreign one.
         if round.state in (RoundState.STAGED, RoundState.COMPLETE):
+            # Anything else has ended here or there, and there is nothing to commit.
             raise UsageError(f"can't commit {round!r}: it is staged in another conversation")
         return TurnEnd(self._epoch)
 
@@ -380,22 +442,39 @@ class Turns:
         self._rounds += 1
         return ToolRound(self._rounds, epoch, calls, state)
 
+    def _mark_late(self) -> None:
+        """Note which rounds have not reported everything while their turn was live."""
+        if self._state is TurnState.OVER:
+            return
+        for round in (*self._staged, *self._outliving):
+            if not all(call.is_answered for call in round._calls):
+                round._is_late = True
+
     def _settle(self, rounds: Iterable[ToolRound]) -> TurnEnd:
         committed: list[ToolRound] = []
+        spliced: list[ToolRound] = []
         rolled_back: list[ToolRound] = []
         messages: list[Message] = []
         for round in list(rounds):
             self._staged.remove(round)
-            if round.state is RoundState.COMPLETE:
-                messages += round.messages
-                round._move(RoundMove.COMMIT)
-                committed.append(round)
-            else:
+            if round.state is not RoundState.COMPLETE:
                 messages += round._record_of_side_effects()
                 round._move(RoundMove.ROLLBACK)
                 rolled_back.append(round)
-            self._remember(round)
-        return TurnEnd(self._epoch, tuple(committed), tuple(rolled_back), tuple(messages))
+                self._remember(round)
+                continue
+            messages += round.messages
+            if round._undelivered:
+                round._move(RoundMove.SPLICE)
+                self._outliving.append(round)
+                spliced.append(round)
+            else:
+                round._move(RoundMove.COMMIT)
+                committed.append(round)
+                self._remember(round)
+        return TurnEnd(
+            self._epoch, tuple(committed), tuple(spliced), tuple(rolled_back), tuple(messages)
+        )
 
     def _remember(self, round: ToolRound) -> None:
         for tool_call_id in round.tool_call_ids:
