@@ -42,7 +42,7 @@ INSTRUCTIONS: Final = (
     "digits. Never guess a status."
 )
 
-LOOKUP_SECS: Final = 1.5
+LOOKUP_SECS: Final = 2.0
 """How long the shop's order system takes."""
 
 ORDERS: Final = {

@@ -74,11 +74,15 @@ class Outcome:
         return next((r for r in self.diary.requests if r.at > self.barged_in_at), None)
 
     @property
+    def meant(self) -> str:
+        """The number of the order that the caller meant."""
+        return digits(CORRECTS.text)
+
+    @property
     def answered_right(self) -> bool:
         """Whether the bot gave the status of the order that was meant."""
-        last = digits(CORRECTS.text)
         return any(
-            last in entry.text and "check" not in entry.text.casefold() and not entry.ending
+            self.meant in entry.text and "check" not in entry.text.casefold() and not entry.ending
             for entry in self.diary.entries
             if entry.who.value == "bot"
         )
@@ -110,7 +114,7 @@ class Outcome:
         if self.stuck:
             reasons.append("a tool counts as running, for ever")
         if self.barged_in_at is not None and not self.answered_right:
-            reasons.append(f"nobody said what became of order {digits(CORRECTS.text)}")
+            reasons.append(f"nobody said what became of order {self.meant}")
         return reasons
 
 

@@ -55,6 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         setting.save.mkdir(parents=True, exist_ok=True)
     try:
         return _run(paper, setting)
+    except stage.LoadingError as error:
+        remedy = "" if options.text else f", {needs.TEXT}"
+        return _give_up([needs.Problem(str(error), f"{needs.SET_UP}{remedy}")])
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
             raise

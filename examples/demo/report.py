@@ -17,7 +17,7 @@ from examples.demo.call import Outcome
 from examples.demo.diary import Diary, Entry, Request, Who
 from pipecat_turn_acid.testing.checks import Finding, Rule, check_history, errors
 
-_TOGETHER_SECS: Final = 0.5
+_TOGETHER_SECS: Final = 1.0
 """Entries of the two calls that begin within this time, and say the same, share a row."""
 
 _STYLES: Final = {
@@ -333,7 +333,7 @@ def verdict(paper: Paper, outcome: Outcome, reasons: Sequence[str]) -> None:
     else:
         head = paper.style(f"{paper.glyph('✓', '+')} {outcome.name}", "green", "bold")
         if outcome.remembers_the_cut_call:
-            kept = "the interrupted call had its result, and was kept whole"
+            kept = "the interrupted call was complete and kept whole"
         else:
             kept = "no trace of the interrupted call"
-        paper.line(f"{head}: {kept}; the order that was meant was answered")
+        paper.line(f"{head}: {kept}; order {outcome.meant} answered")

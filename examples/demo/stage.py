@@ -58,6 +58,10 @@ class Setting:
     save: Path | None = None
 
 
+class LoadingError(RuntimeError):
+    """Something that is installed cannot be loaded; the message says what and why."""
+
+
 async def perform(
     setting: Setting,
     kits: list[bots.Kit],
@@ -79,13 +83,24 @@ async def perform(
         What became of each call.
 
     Raises:
+        LoadingError: A model or the voice cannot be loaded.
         OSError: The scripted server cannot have its port.
     """
+    loading = ""
+
+    def note(what: str, /) -> None:
+        nonlocal loading
+        loading = what
+        progress(what)
+
     async with _model(setting) as model:
-        places = [
-            (_audio if setting.audio else _text)(setting, kit, model, diary, progress)
-            for kit, diary in zip(kits, diaries, strict=True)
-        ]
+        try:
+            places = [
+                (_audio if setting.audio else _text)(setting, kit, model, diary, note)
+                for kit, diary in zip(kits, diaries, strict=True)
+            ]
+        except Exception as error:
+            raise LoadingError(f"{loading or 'the bot'} cannot be loaded: {error}") from error
         ready()
         clocks: list[BaseClock | None] = [VirtualClock() if setting.virtual else None for _ in kits]
         return list(
