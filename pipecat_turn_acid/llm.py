@@ -11,10 +11,12 @@ at the moment it is done, and not when its frames have crossed the pipeline.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -100,6 +102,10 @@ def _acting_for(cause: _Cause | None) -> Iterator[None]:
         yield
     finally:
         _cause.reset(token)
+
+
+class UnreadableArguments(dict[str, Any]):
+    """Stands in for the arguments of a call that were not JSON. Empty."""
 
 
 @dataclass
@@ -239,7 +245,8 @@ class TransactionalLLMMixin(_Base):
             has_side_effects=has_side_effects(item.handler if item else None)
             or context.has_side_effects(call.function_name),
             started=False,
-            outlives_turn=self._function_is_async(call.function_name),
+            outlives_turn=not isinstance(call.arguments, UnreadableArguments)
+            and self._function_is_async(call.function_name),
         )
 
     async def _run_parallel_function_calls(self, runner_items: Sequence[FunctionCallRunnerItem]):
@@ -260,11 +267,34 @@ class TransactionalLLMMixin(_Base):
                 runner_item.settled = True
                 await self._broadcast_function_call_cancelled(runner_item)
                 return
+            if isinstance(runner_item.arguments, UnreadableArguments):
+                await self._answer_unreadable_call(runner_item)
+                return
             cause.context.mark_started(tool_call_id)
             item = self._functions.get(runner_item.function_name) or self._functions.get(None)
             if item is not None:
                 self._record_at_source(item)
             await super()._run_function_call(runner_item)
+
+    async def _answer_unreadable_call(self, runner_item: FunctionCallRunnerItem) -> None:
+        """Answer a call whose arguments nobody can read, in the frames of any other call."""
+        runner_item.settled = True
+        call: dict[str, Any] = {
+            "function_name": runner_item.function_name,
+            "tool_call_id": runner_item.tool_call_id,
+            "arguments": {},
+        }
+        error = (
+            f"The arguments for the function `{runner_item.function_name}` were not valid JSON, "
+            "so it was not called."
+        )
+        await self.broadcast_frame(
+            FunctionCallInProgressFrame,
+            **call,
+            cancel_on_interruption=True,
+            group_id=runner_item.group_id,
+        )
+        await self.broadcast_frame(FunctionCallResultFrame, **call, result=error, error=error)
 
     # --- results -----------------------------------------------------------------------------
 
@@ -359,27 +389,65 @@ def _reporting(params: FunctionCallParams) -> Iterator[FunctionCallParams]:
         yield params
         return
     report = params.result_callback
+    call = _ReportedCall(params, cause)
 
     async def result_callback(
         result: Any, *, properties: FunctionCallResultProperties | None = None
     ) -> None:
-        result = _presentable(params.function_name, result)
+        result = _presentable(call.function_name, result)
         is_final = properties.is_final if properties else True
         # The callback may be called from a task that nobody knows.
         with _acting_for(cause):
-            if is_final and cause.round is not None:
-                _record(cause, params.tool_call_id, params.function_name, result, properties)
+            if is_final:
+                call.is_closed = True
+                call.record(result, properties)
             await report(result, properties=properties)
 
+    call.expect_report_of(result_callback)
     try:
         yield dataclasses.replace(params, result_callback=result_callback)
-    except Exception:
-        if cause.round is not None:
-            message = params.llm.FUNCTION_CALL_ERROR_MESSAGE_TEMPLATE.format(
-                function_name=params.function_name
-            )
-            _record(cause, params.tool_call_id, params.function_name, message, None)
+    except BaseException as error:
+        call.is_closed = True
+        if isinstance(error, Exception):
+            template = params.llm.FUNCTION_CALL_ERROR_MESSAGE_TEMPLATE
+            call.record(template.format(function_name=call.function_name), None)
         raise
+
+
+class _ReportedCall:
+    """One running call, until it has reported or cannot report any more."""
+
+    def __init__(self, params: FunctionCallParams, cause: _Cause):
+        self.function_name = params.function_name
+        self.is_closed = False
+        self._tool_call_id = params.tool_call_id
+        self._service = params.llm
+        self._report = params.result_callback
+        self._cause = cause
+        self._loop = asyncio.get_running_loop()
+
+    def record(self, result: Any, properties: FunctionCallResultProperties | None) -> None:
+        """Answer the call where it is made."""
+        _record(self._cause, self._tool_call_id, self.function_name, result, properties)
+
+    def expect_report_of(self, result_callback: Callable[..., Any]) -> None:
+        """Answer the call once nobody holds its callback: no report can follow then."""
+        weakref.finalize(result_callback, self._forgotten).atexit = False
+
+    def _forgotten(self) -> None:
+        # Objects may be collected in any thread, and after the loop is gone.
+        if not self.is_closed and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._answer_in_its_place)
+
+    def _answer_in_its_place(self) -> None:
+        async def answer() -> None:
+            text = f"The function `{self.function_name}` ended without reporting a result."
+            logger.warning(f"{self._service}: {text} [{self._tool_call_id}]")
+            with _acting_for(self._cause):
+                self.record(text, None)
+                await self._report(text)
+
+        self._service.create_task(answer(), f"{self.function_name}:unreported")
 
 
 def _has_ended(round: ToolRound | None) -> bool:
@@ -487,6 +555,10 @@ def transactional(service_class: type[_ServiceT]) -> type[_ServiceT]:
         )
     if issubclass(service_class, TransactionalLLMMixin):
         return service_class
+    from pipecat_turn_acid.chat_completions import ChatCompletionsMixin
+
+    speaks_chat = hasattr(service_class, "get_chat_completions")
+    mixin = ChatCompletionsMixin if speaks_chat else TransactionalLLMMixin
     name = f"Transactional{service_class.__name__}"
     doc = f"A `{service_class.__name__}` that runs for one turn at a time."
-    return type(name, (TransactionalLLMMixin, service_class), {"__doc__": doc})  # pyright: ignore[reportReturnType]
+    return type(name, (mixin, service_class), {"__doc__": doc})  # pyright: ignore[reportReturnType]

@@ -6,10 +6,10 @@
 
 from pipecat.services.openai.llm import OpenAILLMService
 
-from pipecat_turn_acid.llm import TransactionalLLMMixin
+from pipecat_turn_acid.chat_completions import ChatCompletionsMixin
 
 
-class TransactionalOpenAILLMService(TransactionalLLMMixin, OpenAILLMService):
+class TransactionalOpenAILLMService(ChatCompletionsMixin, OpenAILLMService):
     """An `OpenAILLMService` that runs, calls tools and reports for one turn at a time.
 
     Use it in place of `OpenAILLMService`, with the same arguments. Arguments of a
