@@ -174,9 +174,8 @@ def _judge(paper: "Paper", outcomes: list["Outcome"], setting: "Setting") -> int
     if not right.answered_right:
         return DAMAGED
     if not left.damaged:
-        paper.paragraph(
-            "The stock bot came through unharmed this time; how often it does not is in docs/."
-        )
+        hint = "" if setting.virtual or setting.api_key else " On a busy machine, try --fast."
+        paper.paragraph(f"The stock bot came through unharmed this time.{hint}")
     return OK
 
 

@@ -143,7 +143,10 @@ def _audio(
 ) -> _Place:
     progress(f"{kit.name}: turn detection (Silero, Smart Turn)")
     user_params = LLMUserAggregatorParams(
-        vad_analyzer=SileroVADAnalyzer(), user_turn_strategies=UserTurnStrategies()
+        vad_analyzer=SileroVADAnalyzer(),
+        user_turn_strategies=UserTurnStrategies(),
+        # A machine that is busy may need this long to recognise what was said.
+        user_turn_stop_timeout=15.0,
     )
     progress(f"{kit.name}: speech recognition (Whisper tiny.en)")
     stt = ears.local_stt()
