@@ -149,7 +149,9 @@ def _load(target: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise
-        raise UsageError(f"there is no module {error.name!r}; run where it can be imported") from error
+        raise UsageError(
+            f"there is no module {error.name!r}; run where it can be imported"
+        ) from error
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{module} has no {name!r}")
@@ -164,10 +166,11 @@ def _conversations(target: str) -> list[tuple[str, Conversation]]:
         found = found()
     if isinstance(found, Conversation):
         return [(target, found)]
-    many = list(found) if isinstance(found, Iterable) else [found]
-    for one in many:
+    many: list[Conversation] = []
+    for one in found if isinstance(found, Iterable) else (found,):
         if not isinstance(one, Conversation):
             raise UsageError(f"{target} is no Conversation, but {type(one).__name__}")
+        many.append(one)
     module = importlib.import_module(target.partition(":")[0])
     names = {id(value): name for name, value in vars(module).items()}
     return [(f"{module.__name__}:{names.get(id(one), one.name)}", one) for one in many]

@@ -592,6 +592,7 @@ class _Stage:
         self._bot: Bot | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._muted = False
+        self._over = False
 
     @property
     def bot(self) -> Bot:
@@ -604,7 +605,9 @@ class _Stage:
         return Mark(loop.elapsed, loop.ticks)
 
     def barge_in(self, text: str) -> None:
-        """Let the user speak, now."""
+        """Let the user speak, now, if the bot is still there."""
+        if self._over:
+            return
         now = self.mark()
         self.outcome.barge_ins.append(now)
         if self._trace:
@@ -636,6 +639,7 @@ class _Stage:
             if not number:
                 outcome.first = self.mark()
             await self._rest()
+        self._over = True
         self._keep(bot)
         await runner.cancel()
         await running
@@ -646,7 +650,8 @@ class _Stage:
         while True:
             await asyncio.sleep(conversation.quiet / 4)
             now = self.mark()
-            if self.bot.user.speaking or self.bot.toolbox.working:
+            listening = len(outcome.turns) > len(outcome.stops)
+            if listening or self.bot.user.speaking or self.bot.toolbox.working:
                 outcome.last = now
             if now.at - outcome.last.at >= conversation.quiet:
                 return

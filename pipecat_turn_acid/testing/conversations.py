@@ -19,7 +19,6 @@ def _number(request: ChatRequest) -> str:
     return re.findall(r"44\d\d", request.user)[-1]
 
 
-
 # --- order -------------------------------------------------------------------------------------
 
 

@@ -153,9 +153,7 @@ class _Judge:
     def _judge_history(self, messages: Sequence[Message], where: str) -> Iterator[Fault]:
         for finding in errors(check_history(list(messages))):
             kind = (
-                FaultKind.PLACEHOLDER
-                if finding.rule is Rule.PLACEHOLDER
-                else FaultKind.HALF_ROUND
+                FaultKind.PLACEHOLDER if finding.rule is Rule.PLACEHOLDER else FaultKind.HALF_ROUND
             )
             yield Fault(kind, f"{where}: {finding.message}")
 

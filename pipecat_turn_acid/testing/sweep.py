@@ -285,9 +285,7 @@ def sweep(
     return report
 
 
-def _trials(
-    reference: Outcome, every: int, ms: float | None, second: bool
-) -> Iterator[Trial]:
+def _trials(reference: Outcome, every: int, ms: float | None, second: bool) -> Iterator[Trial]:
     first, last = reference.first, reference.last
     if ms is None:
         for tick in range(first.tick + 1, last.tick + 1, every):
@@ -340,9 +338,7 @@ def _settle_in() -> None:
 def _try(trial: Trial) -> Verdict:
     assert _PLAYED is not None
     conversation, kit, false_start = _PLAYED
-    outcome = play(
-        conversation, kit, trial.instant, second=trial.second, false_start=false_start
-    )
+    outcome = play(conversation, kit, trial.instant, second=trial.second, false_start=false_start)
     mark = outcome.barge_ins[0] if outcome.barge_ins else outcome.last
     return Verdict(trial, mark.at, mark.tick, tuple(judge(outcome)))
 

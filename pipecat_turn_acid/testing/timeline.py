@@ -107,7 +107,9 @@ def _report(report: Report, target: str, seconds: float) -> str:
     tried, damaged = len(report.verdicts), len(report.damaged)
     share = f"{1 - report.share:.1%} clean" if tried else "nothing tried"
     early = f", {report.planned - tried} not tried" if tried < report.planned else ""
-    before = "".join(f"<p>Without any barge-in: {escape(str(f))}</p>" for f in report.reference_faults)
+    before = "".join(
+        f"<p>Without any barge-in: {escape(str(f))}</p>" for f in report.reference_faults
+    )
     return (
         '<div class="report"><div class="head">'
         f'<span class="kit">{escape(report.kit.name)}</span>'
@@ -160,13 +162,14 @@ def _drawing(report: Report, target: str, seconds: float) -> str:
             parts += [_bar(scale, bar, top) for bar in row]
             name = ""
             top += _LANE
-    parts += [_label("by time", top + 2), *_by_time(report, scale, top)]
-    top += _LANE + 4
-    parts += [_label("by instant", top + 2), *_by_instant(report, target, top)]
-    top += _LANE + 4
+    parts += [_label("by time", top), *_by_time(report, scale, top)]
+    top += _LANE
     parts += _axis(scale, top)
+    top += 26
+    parts += [_label("by instant", top), *_by_instant(report, target, top)]
+    top += _LANE
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {top + 20}" role="img" '
+        f'<svg viewBox="0 0 {_WIDTH} {top}" role="img" '
         f'aria-label="Timeline of {escape(report.conversation.name)}">' + "".join(parts) + "</svg>"
     )
 
@@ -183,7 +186,12 @@ def _lanes(run: Outcome) -> Iterator[tuple[str, list[_Bar]]]:
     yield (
         "model",
         [
-            (request.at, request.finished_at or request.at, _reply(request.said, request.calls), "model")
+            (
+                request.at,
+                request.finished_at or request.at,
+                _reply(request.said, request.calls),
+                "model",
+            )
             for request in run.requests
         ],
     )
@@ -226,7 +234,7 @@ def _rows(bars: list[_Bar]) -> list[list[_Bar]]:
     rows: list[list[_Bar]] = []
     for bar in sorted(bars):
         for row in rows:
-            if row[-1][1] <= bar[0]:
+            if row[-1][1] <= bar[0] + 0.1:
                 row.append(bar)
                 break
         else:
@@ -256,7 +264,9 @@ def _by_time(report: Report, scale: _Scale, top: float) -> Iterator[str]:
     slices = 200
     found: dict[int, list[Verdict]] = {}
     for verdict in report.verdicts:
-        found.setdefault(min(slices - 1, int(verdict.at / scale.seconds * slices)), []).append(verdict)
+        found.setdefault(min(slices - 1, int(verdict.at / scale.seconds * slices)), []).append(
+            verdict
+        )
     width = (_WIDTH - _LEFT - _RIGHT) / slices
     for number, verdicts in found.items():
         x = _LEFT + number * width
