@@ -57,6 +57,12 @@ SEAMS: Final = (
         "compares handlers by identity",
         ("item", "new_handler"),
     ),
+    Seam(
+        "LLMService",
+        "_handle_interruptions",
+        "cancels the calls that do not survive an interruption, before it is passed on",
+        ("_",),
+    ),
     # --- LLMService: used
     Seam(
         "LLMService", "_function_is_async", "whether the model waits for a tool", ("function_name",)

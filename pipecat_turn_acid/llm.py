@@ -72,6 +72,10 @@ _STAMPED = (
 )
 
 
+_CANCEL_GRACE_SECS = 0.02
+"""How long an interruption waits for cancelled tools, in seconds: less than a word is heard."""
+
+
 @dataclass(frozen=True)
 class _Cause:
     """On whose behalf the running task acts.
@@ -190,6 +194,29 @@ class TransactionalLLMMixin(_Base):
 
         if any(is_abandoned(item) for item in self._function_call_tasks.values()):
             await self._cancel_function_call_tasks(is_abandoned, reason="turn is over")
+
+    async def _handle_interruptions(self, _: InterruptionFrame):
+        if self._conversation is None:
+            await super()._handle_interruptions(_)
+            return
+        # A tool that is slow to stop, or does not, must not keep the interruption from the voice.
+        # Later it would hit the calls of the turn that begins now, so the calls are chosen here.
+        cancelled = [
+            item
+            for item in self._function_call_tasks.values()
+            if item.registry_item.cancel_on_interruption
+        ]
+        tasks = [
+            self.create_task(
+                self._cancel_function_call_tasks(
+                    lambda item, chosen=chosen: item is chosen, reason="interruption"
+                ),
+                f"cancel:{chosen.tool_call_id}",
+            )
+            for chosen in cancelled
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCEL_GRACE_SECS)
 
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
         """Push a frame, stamped with the turn on whose behalf it was made.
