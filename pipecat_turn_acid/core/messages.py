@@ -277,14 +277,7 @@ def _pair_calls(
             (i for i in adjacent if i not in used and _answers(messages[i], tool_call_id)), None
         )
         if place is None:
-            place = next(
-                (
-                    i
-                    for i in range(index + 1, len(messages))
-                    if i not in used and _answers(messages[i], tool_call_id)
-                ),
-                None,
-            )
+            place = _find_displaced(messages, index, tool_call_id, used)
             kind = OrphanKind.CALL if place is None else OrphanKind.DISPLACED
             orphans.append(Orphan(kind, index if place is None else place, str(tool_call_id)))
         if place is not None:
@@ -292,6 +285,21 @@ def _pair_calls(
             kept.append(call)
             results.append(messages[place])
     return kept, results, orphans
+
+
+def _find_displaced(
+    messages: Sequence[object], index: int, tool_call_id: object, used: set[int]
+) -> int | None:
+    """Index of a result that stands apart from its call; None if there is none.
+
+    What follows another call with the same id answers that one.
+    """
+    for place in range(index + 1, len(messages)):
+        if place not in used and _answers(messages[place], tool_call_id):
+            return place
+        if isinstance(tool_call_id, str) and uses_id([messages[place]], tool_call_id):
+            return None
+    return None
 
 
 def _results_behind(messages: Sequence[object], index: int) -> list[int]:

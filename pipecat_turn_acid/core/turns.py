@@ -283,7 +283,7 @@ class Turns:
         """Add a call that was announced after its round was opened.
 
         Raises:
-            DuplicateToolCallError: The id is already staged. Nothing was changed.
+            DuplicateToolCallError: The id is taken. Nothing was changed.
             IllegalTransitionError: The round is not waiting for results any more.
         """
         if round.state is not RoundState.STAGED:
@@ -291,7 +291,8 @@ class Turns:
                 f"can't stage tool call {call.tool_call_id!r}: round {round.number} of turn "
                 f"{round.epoch} is {round.state}"
             )
-        if any(call.tool_call_id in other.tool_call_ids for other in self._staged):
+        running = (*self._staged, *self._outliving)
+        if any(call.tool_call_id in other.tool_call_ids for other in running):
             raise DuplicateToolCallError(
                 f"can't stage tool call {call.tool_call_id!r} twice: give each call an id of its "
                 "own",
