@@ -20,10 +20,10 @@ from typing import Any, Literal
 from openai import AsyncOpenAI
 from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
-    CancelFrame,
     EndFrame,
     ErrorFrame,
     Frame,
+    InterruptionFrame,
     OutputAudioRawFrame,
 )
 from pipecat.pipeline.pipeline import Pipeline
@@ -119,6 +119,9 @@ class Conversation:
         extra_answers: How many answers more than one a turn may get, for what the bot is told
             to say beside answering.
         second_barge_in: What the user says when barging in once more.
+        cue: What else happens in the instant of a barge-in, before the user is heard.
+        ending: End the session instead of barging in: ``end`` lets it end by itself, ``cancel``
+            ends it at once.
         system: The system message.
         voice: ``words`` for a voice with word timestamps, ``sentences`` for one without, ``text``
             for a bot that writes.
@@ -140,6 +143,8 @@ class Conversation:
     expects: str = ""
     extra_answers: int = 0
     second_barge_in: str = "Hello? Are you there?"
+    cue: "Callable[[Bot], Awaitable[None]] | None" = None
+    ending: Literal["", "end", "cancel"] = ""
     system: str = "You are a helpful assistant on the telephone."
     voice: Literal["words", "sentences", "text"] = "words"
     llm: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -355,6 +360,7 @@ class Outcome:
         barge_ins: The moments in which the user barged in, as they came.
         false_start: Whether the barge-ins were noises without words.
         turns: The moments in which the bot took the user to begin a turn.
+        interruptions: The moments in which an interruption reached the first processor.
         stops: The moments in which it took the user to end one.
         said: What the user said, in the order it was begun.
         muted: Whether the user was muted at any time while speaking.
@@ -378,6 +384,7 @@ class Outcome:
     barge_ins: list[Mark] = field(default_factory=list)
     false_start: bool = False
     turns: list[Mark] = field(default_factory=list)
+    interruptions: list[Mark] = field(default_factory=list)
     stops: list[Mark] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     muted: bool = False
@@ -593,6 +600,7 @@ class _Stage:
         self._tasks: set[asyncio.Task[None]] = set()
         self._muted = False
         self._over = False
+        self._interrupted = -1.0
 
     @property
     def bot(self) -> Bot:
@@ -612,8 +620,19 @@ class _Stage:
         self.outcome.barge_ins.append(now)
         if self._trace:
             self.outcome.trace.append(f"{now.tick:>6} {now.at:>8.3f}  --- the user barges in ---")
-        user = self.bot.user
-        self._cue(user.coughs() if self.outcome.false_start else user.says(text))
+        self._cue(self._barge_in(self.bot, text))
+
+    async def _barge_in(self, bot: Bot, text: str) -> None:
+        if self.conversation.cue:
+            await self.conversation.cue(bot)
+        if self.conversation.ending == "end":
+            await bot.queue(EndFrame())
+        elif self.conversation.ending == "cancel":
+            await bot.worker.cancel()
+        elif self.outcome.false_start:
+            await bot.user.coughs()
+        else:
+            await bot.user.says(text)
 
     def _cue(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -635,6 +654,8 @@ class _Stage:
         for seconds, action in conversation.during:
             self._cue(_later(seconds, action, bot))
         for number, text in enumerate(conversation.says):
+            if bot.worker.has_finished():
+                break
             await bot.user.says(text)
             if not number:
                 outcome.first = self.mark()
@@ -651,6 +672,8 @@ class _Stage:
             await asyncio.sleep(conversation.quiet / 4)
             now = self.mark()
             listening = len(outcome.turns) > len(outcome.stops)
+            if self.bot.worker.has_finished():
+                return
             if listening or self.bot.user.speaking or self.bot.toolbox.working:
                 outcome.last = now
             if now.at - outcome.last.at >= conversation.quiet:
@@ -701,9 +724,13 @@ class _Stage:
             assistant.add_event_handler(name, self._reports(name))
 
     def _sees(self, processor: FrameProcessor, frame: Frame) -> None:
-        if isinstance(frame, (EndFrame, CancelFrame)):
+        if self._over:
             return
         self.outcome.last = now = self.mark()
+        if isinstance(frame, InterruptionFrame) and now.at > self._interrupted:
+            # Its copies are seen in the same instant, by one processor after the other.
+            self._interrupted = now.at
+            self.outcome.interruptions.append(now)
         if self._muted and self.bot.user.speaking:
             self.outcome.muted = True
         if self._trace and not isinstance(frame, OutputAudioRawFrame):

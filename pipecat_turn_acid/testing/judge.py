@@ -111,6 +111,10 @@ class _Judge:
 
     def faults(self) -> Iterator[Fault]:
         yield from self._judge_histories()
+        if self._outcome.conversation.ending and self._outcome.barge_ins:
+            yield from self._judge_results()
+            yield from self._judge_rest()
+            return
         yield from self._judge_rounds()
         yield from self._judge_texts()
         yield from self._judge_user_words()
@@ -129,9 +133,13 @@ class _Judge:
         return sum(mark.at < request.at - _SAME_INSTANT for mark in self._outcome.turns) - 1
 
     def _end_of(self, turn: int) -> Mark | None:
-        """When the turn ended because the next one began; None for the last one."""
-        turns = self._outcome.turns
-        return turns[turn + 1] if turn + 1 < len(turns) else None
+        """When a turn was cut, or ended because the next one began; None for the last one."""
+        turns, stops = self._outcome.turns, self._outcome.stops
+        if turn + 1 >= len(turns):
+            return None
+        asked = stops[turn].tick if 0 <= turn < len(stops) else -1
+        cuts = [mark for mark in self._outcome.interruptions if mark.tick > asked]
+        return min([turns[turn + 1], *cuts[:1]], key=lambda mark: mark.tick)
 
     def _first_sound_before(self, mark: Mark) -> Mark:
         """The moment the user made the sound that made the bot begin a turn."""
@@ -193,8 +201,10 @@ class _Judge:
 
     def _surely_incomplete(self, ids: list[str], end: Mark) -> bool:
         def late(run: ToolRun | None) -> bool:
-            if run is None or not run.reported or run.ended is None or run.ended_tick is None:
+            if run is None or run.ended is None or run.ended_tick is None:
                 return True
+            if run.ending == "cancelled":  # by the barge-in, unless it was earlier
+                return run.ended > end.at - _SAME_INSTANT
             return run.ended_tick > end.tick
 
         return any(late(self._runs.get(call_id)) for call_id in ids)
@@ -380,7 +390,7 @@ class _Judge:
                 for _, name, arguments in request.calls
             )
             for (name, arguments), times in made.items():
-                if times > 1:
+                if times > allowed:
                     yield Fault(
                         FaultKind.MANY_ANSWERS,
                         f"turn {turn + 1} called {name}({arguments}) {times} times",

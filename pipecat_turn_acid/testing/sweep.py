@@ -15,6 +15,7 @@ Every single run is repeatable: :meth:`Report.replay_command` says how.
 """
 
 import gc
+import math
 import multiprocessing
 import random
 import signal
@@ -289,13 +290,19 @@ def _trials(reference: Outcome, every: int, ms: float | None, second: bool) -> I
     first, last = reference.first, reference.last
     if ms is None:
         for tick in range(first.tick + 1, last.tick + 1, every):
-            gap = random.Random(tick).randint(1, last.tick - first.tick)
+            gap = math.ceil(_gap(tick) * (last.tick - first.tick))
             yield Trial(Tick(tick), After(ticks=gap) if second else None)
         return
     for number in range(int((last.at - first.at) * 1000 / ms) + 1):
-        gap = random.Random(number).uniform(0.0, last.at - first.at)
+        gap = _gap(number) * (last.at - first.at)
         instant = At(round(first.at + number * ms / 1000, 9))
         yield Trial(instant, After(seconds=round(gap, 6)) if second else None)
+
+
+def _gap(number: int) -> float:
+    """How soon to barge in once more, as a share of the conversation; every other time at once."""
+    dice = random.Random(number)
+    return dice.uniform(1e-6, dice.choice((0.1, 1.0)))
 
 
 def _sampled(trials: list[Trial], sample: int) -> list[Trial]:
