@@ -124,6 +124,9 @@ SEAMS: Final = (
     ),
     Seam("LLMAssistantAggregator", "_handle_tts_started", "an utterance starts", ("frame",)),
     Seam("LLMAssistantAggregator", "_handle_text", "a word arrives", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_marker_frame", "a turn marker arrives", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_thought_end", "a thought is complete", ("frame",)),
+    Seam("LLMAssistantAggregator", "_reset_thought_aggregation", "forgets a thought", ()),
     Seam("LLMAssistantAggregator", "_handle_end_or_cancel", "the session ends", ("frame",)),
     Seam(
         "LLMAssistantAggregator",

@@ -13,7 +13,8 @@ sure that it causes one run.
 import asyncio
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from loguru import logger
@@ -29,7 +30,9 @@ from pipecat.frames.frames import (
     LLMContextFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
+    LLMMarkerFrame,
     LLMMessagesAppendFrame,
+    LLMThoughtEndFrame,
     TextFrame,
     TTSStartedFrame,
     UserImageRawFrame,
@@ -99,6 +102,7 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         self._flushing_task: asyncio.Task[Any] | None = None
         self._turn_begun = False
         self._runs_pushed = 0
+        self._paying = False
 
     @property
     def _turns(self) -> TransactionalLLMContext | None:
@@ -158,8 +162,7 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
 
     def _get_context_frame(self) -> LLMContextFrame:
         frame = super()._get_context_frame()
-        if self._turns:
-            stamp(frame, self._turns.epoch)
+        _stamp_run(frame, self._turns, self._paying)
         return frame
 
     async def _push_aggregation(self, *, run_llm: bool = True) -> str:
@@ -167,11 +170,17 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         if not turns or not self._aggregation:
             return await super()._push_aggregation(run_llm=run_llm)
         self._begin_turn_once(turns)
-        self._flushing_task = asyncio.current_task()
-        try:
+        with self._flushing():
             return await super()._push_aggregation(run_llm=run_llm)
+
+    @contextmanager
+    def _flushing(self) -> Iterator[None]:
+        """Let this task ask for runs although the user has the floor."""
+        before, self._flushing_task = self._flushing_task, asyncio.current_task()
+        try:
+            yield
         finally:
-            self._flushing_task = None
+            self._flushing_task = before
 
     def _begin_turn_once(self, turns: TransactionalLLMContext) -> None:
         """Begin the turn of this utterance, which may be flushed in several pieces."""
@@ -200,15 +209,24 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         self, strategy=None, on_session_end: bool = False, run_llm: bool = True
     ):
         turns = self._turns
-        if turns:
-            turns.user_turn_open = False
-        runs_pushed = self._runs_pushed
-        await super()._maybe_emit_user_turn_stopped(strategy, on_session_end, run_llm)
-        if not turns or on_session_end or not run_llm or self._runs_pushed > runs_pushed:
+        if not turns:
+            await super()._maybe_emit_user_turn_stopped(strategy, on_session_end, run_llm)
             return
-        if turns.owes_run and not self._turn_begun:
+        runs_pushed = self._runs_pushed
+        try:
+            with self._flushing():
+                await super()._maybe_emit_user_turn_stopped(strategy, on_session_end, run_llm)
+        finally:
+            turns.user_turn_open = False
+        if on_session_end or not run_llm or self._runs_pushed > runs_pushed or self._turn_begun:
+            return
+        if turns.owes_run:
             # The user's turn brought no run, so what waited for it is paid by itself.
-            await self.push_context_frame()
+            self._paying = True
+            try:
+                await self.push_context_frame()
+            finally:
+                self._paying = False
 
 
 class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
@@ -293,7 +311,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         turns = self._turns
         if turns:
             epoch = turns.turn_of(_)
-            if not turns.is_live(epoch):
+            if turns.was_interrupted(epoch):
                 turns.report_stale(StaleWork("text", epoch))
                 return
             self._is_cut = False
@@ -316,14 +334,28 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         await super()._handle_tts_started(frame)
 
     async def _handle_text(self, frame: TextFrame):
+        if not self._is_leftover(frame):
+            await super()._handle_text(frame)
+
+    async def _handle_marker_frame(self, frame: LLMMarkerFrame):
+        if not self._is_leftover(frame):
+            await super()._handle_marker_frame(frame)
+
+    async def _handle_thought_end(self, frame: LLMThoughtEndFrame):
+        if self._is_leftover(frame):
+            await self._reset_thought_aggregation()
+        else:
+            await super()._handle_thought_end(frame)
+
+    def _is_leftover(self, frame: Frame) -> bool:
+        """Whether a frame belongs to what was cut."""
         turns = self._turns
-        if turns and self._is_cut:
-            if not turns.is_live(turns.turn_of(frame)) or frame.id < self._cut_at:
-                return
-            self._is_cut = turns.is_over
-            if self._is_cut:
-                return
-        await super()._handle_text(frame)
+        if not turns or not self._is_cut:
+            return False
+        if turns.is_live(turns.turn_of(frame)) and frame.id > self._cut_at:
+            # A pipeline may write without announcing its responses.
+            self._is_cut = False
+        return self._is_cut
 
     async def _add_aggregation_to_context(self) -> str:
         if not self._turns or not self._is_cut or not self._aggregation:
@@ -357,16 +389,18 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         await super()._handle_function_calls_started(frame)
         if epoch_of(frame) is None:
             # A stock service: this frame is the first to know the whole batch.
+            # An id that the service uses twice names its first call.
+            fresh = {
+                call.tool_call_id: call
+                for call in reversed(frame.function_calls)
+                if _staged(turns, call.tool_call_id) is None
+            }
             calls = [
-                ToolCall(
-                    tool_call_id=call.tool_call_id,
-                    name=call.function_name,
-                    arguments=json.dumps(call.arguments, ensure_ascii=False),
-                    has_side_effects=turns.has_side_effects(call.function_name),
-                )
-                for call in frame.function_calls
+                _describe(turns, call.tool_call_id, call.function_name, call.arguments)
+                for call in reversed(fresh.values())
             ]
-            turns.stage_round(calls, epoch=epoch)
+            if calls:
+                turns.stage_round(calls, epoch=epoch)
 
     async def _handle_function_call_in_progress(self, frame: FunctionCallInProgressFrame):
         turns = self._turns
@@ -401,12 +435,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self, turns: TransactionalLLMContext, frame: FunctionCallInProgressFrame, epoch: int
     ) -> ToolRound:
         """Stage a call that no start frame announced, beside its siblings."""
-        call = ToolCall(
-            tool_call_id=frame.tool_call_id,
-            name=frame.function_name,
-            arguments=json.dumps(frame.arguments, ensure_ascii=False),
-            has_side_effects=turns.has_side_effects(frame.function_name),
-        )
+        call = _describe(turns, frame.tool_call_id, frame.function_name, frame.arguments)
         siblings = self._groups.get(frame.group_id) if frame.group_id else None
         if siblings is not None and siblings.state is RoundState.STAGED:
             turns.add_staged_call(siblings, call)
@@ -515,7 +544,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                 if self._response_open:
                     # The words of this response stand before its calls; its end brings both.
                     continue
-                await super()._add_aggregation_to_context()
+                await self._add_aggregation_to_context()
                 turns.commit(round)
             del self._passed[round]
             await self._finish_committed(turns, round)
@@ -630,10 +659,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
 
     def _get_context_frame(self) -> LLMContextFrame:
         frame = super()._get_context_frame()
-        if self._turns:
-            stamp(frame, self._turns.epoch)
-            if self._paying:
-                frame.metadata[OWED_KEY] = True
+        _stamp_run(frame, self._turns, self._paying)
         return frame
 
     async def _handle_llm_messages_append(self, frame: LLMMessagesAppendFrame):
@@ -859,6 +885,26 @@ def _transactional(
     if isinstance(context, TransactionalLLMContext) and not realtime_service_mode:
         return context
     return None
+
+
+def _describe(
+    turns: TransactionalLLMContext, tool_call_id: str, name: str, arguments: Any
+) -> ToolCall:
+    return ToolCall(
+        tool_call_id=tool_call_id,
+        name=name,
+        arguments=json.dumps(arguments, ensure_ascii=False),
+        has_side_effects=turns.has_side_effects(name),
+    )
+
+
+def _stamp_run(
+    frame: LLMContextFrame, turns: TransactionalLLMContext | None, is_owed: bool
+) -> None:
+    if turns:
+        stamp(frame, turns.epoch)
+        if is_owed:
+            frame.metadata[OWED_KEY] = True
 
 
 def _staged(turns: TransactionalLLMContext, tool_call_id: str) -> ToolRound | None:

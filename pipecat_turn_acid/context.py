@@ -53,7 +53,7 @@ from pipecat_turn_acid.events import (
     TurnStarted,
 )
 from pipecat_turn_acid.policy import TurnPolicy, has_side_effects
-from pipecat_turn_acid.stamps import OWED_KEY, epoch_of, stamp
+from pipecat_turn_acid.stamps import ADMITTED_KEY, OWED_KEY, epoch_of, stamp
 
 CommitHook: TypeAlias = Callable[[ToolRound], Awaitable[None] | None]
 
@@ -134,6 +134,7 @@ class TransactionalLLMContext(LLMContext):
         self._holding: set[ToolRound] = set()
         # Frame ids count up, so an unstamped frame with a smaller id was made in an earlier turn.
         self._begun_at = -1
+        self._interrupted = -1
         self._run_asked = False
         self._unseen: list[ToolRound] = []
         self._warned_orphans: set[tuple[str, str]] = set()
@@ -187,6 +188,14 @@ class TransactionalLLMContext(LLMContext):
         """
         return self._turns.is_live(epoch)
 
+    def was_interrupted(self, epoch: int) -> bool:
+        """Whether the user has barged in on a turn, or on one after it.
+
+        Args:
+            epoch: The turn.
+        """
+        return epoch <= self._interrupted
+
     def begin_turn(self) -> int:
         """Begin the next turn.
 
@@ -196,13 +205,13 @@ class TransactionalLLMContext(LLMContext):
         Returns:
             The new turn's epoch.
         """
-        ended = self.epoch
-        if not self.is_over:
-            self._tell(TurnEnding(ended))
+        was_over = self.is_over
         end = self._turns.begin()
         self._begun_at = obj_id()
         self._run_asked = False
         self._apply(end)
+        if not was_over:
+            self._tell(TurnEnded(end.epoch))
         self._tell(TurnStarted(self.epoch))
         return self.epoch
 
@@ -217,6 +226,7 @@ class TransactionalLLMContext(LLMContext):
         """
         if not self.is_over:
             self._tell(TurnEnding(self.epoch))
+            self._interrupted = self.epoch
             self._run_asked = False
             self._apply(self._turns.end())
             self._tell(TurnEnded(self.epoch))
@@ -500,6 +510,9 @@ class TransactionalLLMContext(LLMContext):
         if not self.is_live(epoch):
             self.report_stale(StaleWork("run", epoch))
             return RunVerdict.FENCED
+        if frame.metadata.get(ADMITTED_KEY):
+            # Another service of the same pipeline runs on the same frame.
+            return RunVerdict.RUN
         if frame.metadata.get(OWED_KEY) and not self.owes_run:
             self.report_stale(StaleWork("run", epoch, reason="a run has answered it already"))
             return RunVerdict.FENCED
@@ -515,6 +528,7 @@ class TransactionalLLMContext(LLMContext):
             return RunVerdict.OWED
         self._warn_of_orphans()
         self.note_run()
+        frame.metadata[ADMITTED_KEY] = True
         return RunVerdict.RUN
 
     # --- hooks and listeners -----------------------------------------------------------------

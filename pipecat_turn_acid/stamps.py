@@ -10,6 +10,7 @@ from pipecat.frames.frames import Frame
 
 EPOCH_KEY: Final = "turn_epoch"
 OWED_KEY: Final = "turn_owed"
+ADMITTED_KEY: Final = "turn_admitted"
 
 
 def stamp(frame: Frame, epoch: int) -> None:
