@@ -487,13 +487,18 @@ class Turns:
     def _explain_unstaged(
         self, tool_call_id: str, epoch: int
     ) -> StaleEpochError | IllegalTransitionError | UnknownToolCallError:
-        round = self._ended.get(tool_call_id)
-        dropped = round is not None and round.state is not RoundState.COMMITTED
+        round = self.find(tool_call_id)
+        dropped = round is not None and round.state in (RoundState.ROLLED_BACK, RoundState.FENCED)
         if dropped or not self.is_live(epoch):
             return StaleEpochError(
                 f"can't stage a result for {tool_call_id!r}: "
-                + (f"its round is {round.state}" if round else f"turn {epoch} is over"),
+                + (f"its round is {round.state}" if dropped and round else f"turn {epoch} is over"),
                 epoch=epoch,
+            )
+        if round is not None and tool_call_id not in round.awaited:
+            return IllegalTransitionError(
+                f"can't stage a result for {tool_call_id!r}: the model does not wait for it, and "
+                "its result goes into the history by Pipecat's own protocol"
             )
         if round is not None:
             return IllegalTransitionError(
