@@ -507,6 +507,23 @@ def test_a_late_call_cannot_take_the_id_of_one_that_outlives_its_turn(turns):
         turns.add_call(round, call("a"))
 
 
+def test_a_second_result_is_refused_while_a_sibling_outlives_the_turn(turns):
+    turns.stage_calls([call("a", outlives_turn=True), call("b")], epoch=0)
+    turns.stage_result("b", "2", epoch=0)
+    turns.commit()
+    with pytest.raises(IllegalTransitionError, match="its round is committed"):
+        turns.stage_result("b", "3", epoch=0)
+
+
+@pytest.mark.parametrize("siblings", [[], ["b"]])
+def test_a_result_that_the_model_does_not_wait_for_is_not_staged(turns, siblings):
+    calls = [call("a", outlives_turn=True), *map(call, siblings)]
+    round = turns.stage_calls(calls, epoch=0)
+    with pytest.raises(IllegalTransitionError, match="the model does not wait for it"):
+        turns.stage_result("a", "1", epoch=0)
+    assert round.calls[0].content is None
+
+
 # --- memory ------------------------------------------------------------------------------------
 
 
