@@ -32,6 +32,7 @@ from pipecat.frames.frames import (
     LLMFullResponseStartFrame,
     LLMMarkerFrame,
     LLMMessagesAppendFrame,
+    LLMRunFrame,
     LLMThoughtEndFrame,
     TextFrame,
     TTSStartedFrame,
@@ -157,6 +158,8 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
                 return
             if turns.is_over:
                 turns.begin_turn()
+                if self._paying:
+                    turns.owe_run()
             self._runs_pushed += 1
         await super().push_context_frame(direction)
 
@@ -164,6 +167,14 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         frame = super()._get_context_frame()
         _stamp_run(frame, self._turns, self._paying)
         return frame
+
+    async def _handle_llm_run(self, frame: LLMRunFrame):
+        # A run that pays what is owed is not made when another one has been quicker.
+        self._paying = OWED_KEY in frame.metadata
+        try:
+            await super()._handle_llm_run(frame)
+        finally:
+            self._paying = False
 
     async def _push_aggregation(self, *, run_llm: bool = True) -> str:
         turns = self._turns
@@ -469,7 +480,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             if callback is not None:
                 self._on_committed.setdefault(round, []).append(callback)
             await self._pass_by(turns, round, frame.tool_call_id)
-        await self._pay_owed_run(turns)
+        else:
+            await self._pay_owed_run(turns)
 
     def _stage_from_result(
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
@@ -655,6 +667,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                 return
             if turns.is_over:
                 turns.begin_turn()
+                if self._paying:
+                    turns.owe_run()
         await super().push_context_frame(direction)
 
     def _get_context_frame(self) -> LLMContextFrame:
