@@ -100,6 +100,8 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         """
         super().__init__(context, params=params, **kwargs)
         _adopt(context, policy)
+        if isinstance(context, TransactionalLLMContext):
+            context.has_user_aggregator = True
         self._flushing_task: asyncio.Task[Any] | None = None
         self._turn_begun = False
         self._runs_pushed = 0
@@ -201,12 +203,18 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
 
     async def _on_user_turn_started(self, controller, strategy, params):
         turns = self._turns
-        if turns:
-            turns.user_turn_open = True
-            self._turn_begun = False
-            if params.enable_interruptions:
-                turns.end_turn()
+        if not turns:
+            await super()._on_user_turn_started(controller, strategy, params)
+            return
+        cut_a_run = params.enable_interruptions and turns.run_in_progress
+        turns.user_turn_open = True
+        self._turn_begun = False
+        if params.enable_interruptions:
+            turns.end_turn()
         await super()._on_user_turn_started(controller, strategy, params)
+        if cut_a_run:
+            # Stock takes a bot that thinks again after it has spoken for one that waits.
+            self._user_turn_interrupted_bot = True
 
     async def _on_user_turn_stopped(self, controller, strategy, params):
         turns = self._turns
@@ -292,6 +300,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self._is_cut = False
         self._cut_at = -1
         self._response_open = False
+        self._working_for = 0
         self._paying = False
         self._hook_runner: asyncio.Task[Any] | None = None
         if isinstance(context, TransactionalLLMContext):
@@ -310,8 +319,9 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             direction: Where it travels.
         """
         turns = self._turns
-        if turns and isinstance(frame, InterruptionFrame) and not turns.end_turn_of(frame):
-            return
+        if turns and isinstance(frame, InterruptionFrame):
+            if not turns.end_turn_of(frame, working_for=self._working_for):
+                return
         await super().process_frame(frame, direction)
         if turns and isinstance(frame, (BotStoppedSpeakingFrame, InterruptionFrame)):
             await self._call_hooks_and_pay(turns)
@@ -323,10 +333,14 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         if turns:
             epoch = turns.turn_of(_)
             if turns.was_interrupted(epoch):
-                turns.report_stale(StaleWork("text", epoch))
-                return
+                if turns.has_user_aggregator or epoch_of(_) is not None:
+                    turns.report_stale(StaleWork("text", epoch))
+                    return
+                # Nobody else begins turns, so what is said after the interruption does.
+                turns.begin_turn()
             self._is_cut = False
             self._response_open = True
+            self._working_for = epoch
             if not turns.is_gated:
                 turns.note_run()
         await super()._handle_llm_start(_)
@@ -336,6 +350,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         turns = self._turns
         if turns:
             self._response_open = False
+            if not turns.was_interrupted(turns.turn_of(_)):
+                turns.run_in_progress = False
             await self._commit_passed(turns)
 
     async def _handle_tts_started(self, frame: TTSStartedFrame):

@@ -134,6 +134,7 @@ class TransactionalLLMContext(LLMContext):
         self._holding: set[ToolRound] = set()
         # Frame ids count up, so an unstamped frame with a smaller id was made in an earlier turn.
         self._begun_at = -1
+        self._ended_at = -1
         self._interrupted = -1
         self._run_asked = False
         self._unseen: list[ToolRound] = []
@@ -144,6 +145,10 @@ class TransactionalLLMContext(LLMContext):
         """Whether an assistant aggregator commits rounds as their frames pass by."""
         self.is_gated = False
         """Whether a transactional LLM service admits the runs."""
+        self.run_in_progress = False
+        """Whether a run was admitted and its answer has not passed by."""
+        self.has_user_aggregator = False
+        """Whether somebody begins the turns."""
 
     # --- turns -------------------------------------------------------------------------------
 
@@ -227,27 +232,31 @@ class TransactionalLLMContext(LLMContext):
         if not self.is_over:
             self._tell(TurnEnding(self.epoch))
             self._interrupted = self.epoch
+            self._ended_at = obj_id()
             self._run_asked = False
             self._apply(self._turns.end())
             self._tell(TurnEnded(self.epoch))
         return self.epoch
 
-    def end_turn_of(self, interruption: Frame) -> bool:
+    def end_turn_of(self, interruption: Frame, *, working_for: int | None = None) -> bool:
         """End the turn that an interruption was raised in, unless another has begun since.
 
         Args:
             interruption: The frame. It carries the turn's epoch afterwards.
+            working_for: The newest turn that the caller has begun to work for;
+                None for the current one.
 
         Returns:
-            Whether the interruption is about the current turn. A late copy is
-            not, and must not be acted on.
+            Whether the caller has anything to stop. A late copy must not be
+            acted on: it would stop the turn that has begun since.
         """
         epoch = self.turn_of(interruption)
-        if epoch < self.epoch:
+        stamp(interruption, epoch)
+        if epoch == self.epoch:
+            self.end_turn()
+        elif epoch < (self.epoch if working_for is None else working_for):
             self.report_stale(StaleWork("interruption", epoch))
             return False
-        self.end_turn()
-        stamp(interruption, epoch)
         return True
 
     def turn_of(self, frame: Frame) -> int:
@@ -506,6 +515,13 @@ class TransactionalLLMContext(LLMContext):
         Returns:
             The verdict. After ``RUN`` the history is ready to be sent.
         """
+        if self.is_over and epoch_of(frame) is None and frame.id > self._ended_at:
+            # Somebody who knows no turns asks, after an interruption that no user turn followed.
+            if self.user_turn_open:
+                self.owe_run()
+                return RunVerdict.OWED
+            self.begin_turn()
+            stamp(frame, self.epoch)
         epoch = self.turn_of(frame)
         if not self.is_live(epoch):
             self.report_stale(StaleWork("run", epoch))
@@ -529,6 +545,7 @@ class TransactionalLLMContext(LLMContext):
         self._warn_of_orphans()
         self.note_run()
         frame.metadata[ADMITTED_KEY] = True
+        self.run_in_progress = True
         return RunVerdict.RUN
 
     # --- hooks and listeners -----------------------------------------------------------------

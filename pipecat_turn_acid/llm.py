@@ -36,6 +36,7 @@ from pipecat.frames.frames import (
     LLMContextFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
+    LLMTextFrame,
 )
 from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.llm_service import (
@@ -141,6 +142,7 @@ class TransactionalLLMMixin(_Base):
     """
 
     _conversation: TransactionalLLMContext | None = None
+    _working_for = 0
 
     # --- the gate ----------------------------------------------------------------------------
 
@@ -152,7 +154,10 @@ class TransactionalLLMMixin(_Base):
             direction: Where it travels.
         """
         if isinstance(frame, InterruptionFrame) and self._conversation is not None:
-            if not self._conversation.end_turn_of(frame):
+            # A request that waits here would be lost with what is stopped.
+            waiting = self.has_queued_frame(LLMContextFrame)
+            working_for = None if waiting else self._working_for
+            if not self._conversation.end_turn_of(frame, working_for=working_for):
                 return
         if isinstance(frame, LLMContextFrame) and not frame.speculation:
             context = frame.context
@@ -164,8 +169,10 @@ class TransactionalLLMMixin(_Base):
     async def _process_run(
         self, frame: LLMContextFrame, context: TransactionalLLMContext, direction: FrameDirection
     ):
-        cause = _Cause(context, context.turn_of(frame))
+        epoch = context.turn_of(frame)
         self._conversation = context
+        if context.is_live(epoch):
+            self._working_for = epoch
         context.is_gated = True
         await self._cancel_calls_of_ended_turns()
         verdict = context.admit_run(frame)
@@ -173,10 +180,13 @@ class TransactionalLLMMixin(_Base):
             # Nobody else will call the hooks and make up for the run.
             await context.run_commit_hooks()
             verdict = context.admit_run(frame)
+        # A run that names no turn may have begun one.
+        epoch = context.turn_of(frame)
         if verdict is not RunVerdict.RUN:
-            logger.debug(f"{self}: run of turn {cause.epoch} is {verdict}")
+            logger.debug(f"{self}: run of turn {epoch} is {verdict}")
             return
-        with _acting_for(cause):
+        self._working_for = epoch
+        with _acting_for(_Cause(context, epoch)):
             await super().process_frame(frame, direction)
 
     async def _cancel_calls_of_ended_turns(self) -> None:
@@ -221,13 +231,19 @@ class TransactionalLLMMixin(_Base):
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
         """Push a frame, stamped with the turn on whose behalf it was made.
 
+        What a turn still says after the user has barged in goes nowhere.
+
         Args:
             frame: The frame.
             direction: Where it goes.
         """
         cause = _cause.get()
-        if cause is not None and isinstance(frame, _STAMPED):
-            stamp(frame, cause.epoch)
+        if cause is not None:
+            if isinstance(frame, LLMTextFrame) and cause.context.was_interrupted(cause.epoch):
+                # This task is about to be cancelled, and the interruption may have passed the voice.
+                return
+            if isinstance(frame, _STAMPED):
+                stamp(frame, cause.epoch)
         await super().push_frame(frame, direction)
 
     @functools.cached_property
