@@ -35,7 +35,7 @@ from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_turn_acid.testing import _compat, virtual_time
-from pipecat_turn_acid.testing.script import Answerer
+from pipecat_turn_acid.testing.script import Answerer, ChatRequest
 from pipecat_turn_acid.testing.server import RequestRecord, ScriptedChatServer
 from pipecat_turn_acid.testing.speech import (
     Heard,
@@ -130,6 +130,9 @@ class Conversation:
         assemble: Returns the processors of the pipeline, in order, from the parts of the bot; it
             may replace the parts. None for the usual pipeline.
         prepare: Called with the bot before it starts, for flows and the like.
+        inspect: Called with the bot at rest; what it returns is kept in ``Outcome.found``.
+        judged: Called with the outcome and the faults that were found in it; returns the faults
+            that count, its own included.
         during: What else happens: pairs of virtual seconds and a function of the bot.
         quiet: Seconds without any frame after which the bot is at rest.
         limit: Virtual seconds after which the bot counts as never at rest.
@@ -151,6 +154,8 @@ class Conversation:
     user_params: Callable[[], Mapping[str, Any]] = dict
     assemble: "Callable[[Bot], Sequence[FrameProcessor]] | None" = None
     prepare: "Callable[[Bot], Awaitable[None]] | None" = None
+    inspect: "Callable[[Bot], Any] | None" = None
+    judged: "Callable[[Outcome, list[Any]], list[Any]] | None" = None
     during: "tuple[tuple[float, Callable[[Bot], Awaitable[None]]], ...]" = ()
     quiet: float = 2.0
     limit: float = 90.0
@@ -275,6 +280,7 @@ class Request:
     Parameters:
         at: When it arrived, in virtual seconds since the start of the run.
         messages: The history it showed.
+        tools: The names of the functions it offered.
         status: The HTTP status of the answer; 0 if the client left before it.
         fate: What became of it, in the server's words: ``finished``, ``disconnected``, ...
         refusal: What OpenAI would have refused it for; empty if nothing.
@@ -285,6 +291,7 @@ class Request:
 
     at: float
     messages: tuple[Message, ...]
+    tools: tuple[str, ...]
     status: int
     fate: str
     refusal: str
@@ -371,6 +378,7 @@ class Outcome:
         events: What the aggregators reported.
         errors: The errors that reached the ends of the pipeline.
         in_progress: ``has_function_calls_in_progress`` at rest.
+        found: What ``Conversation.inspect`` returned.
         rested: Whether the bot came to rest at all.
         first: The moment from which on a barge-in makes sense.
         last: The moment of the last activity.
@@ -395,6 +403,7 @@ class Outcome:
     events: list[Event] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     in_progress: bool = False
+    found: Any = None
     rested: bool = True
     first: Mark = Mark(0.0, 0)
     last: Mark = Mark(0.0, 0)
@@ -695,6 +704,8 @@ class _Stage:
             for said in bot.user.said
         ]
         outcome.runs = bot.toolbox.runs
+        if self.conversation.inspect:
+            outcome.found = self.conversation.inspect(bot)
         outcome.requests = [_request(record) for record in bot.server.requests]
         outcome.heard = _words(bot.transport.heard, outcome.requests)
         now = self.mark()
@@ -772,6 +783,7 @@ def _request(record: RequestRecord) -> Request:
     return Request(
         at=_since_start(record.received_at),
         messages=tuple(copy.deepcopy(record.messages)),
+        tools=tuple(ChatRequest(record.body).tools),
         status=record.status,
         fate=record.outcome.value,
         refusal=record.findings[0].message if record.findings else "",

@@ -47,6 +47,8 @@ class FaultKind(StrEnum):
         USER_WORDS: The user's words are not in the history exactly once and in order.
         NEVER_RESTS: The bot did not come to rest.
         ERROR: The pipeline reported an error.
+        FLOW: The flow's node, functions, messages and state do not agree, or are not the right
+            ones.
     """
 
     REFUSED = "refused"
@@ -63,6 +65,7 @@ class FaultKind(StrEnum):
     USER_WORDS = "user words"
     NEVER_RESTS = "never rests"
     ERROR = "error"
+    FLOW = "flow"
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,9 @@ def judge(outcome: Outcome) -> list[Fault]:
     Returns:
         The faults, each once; empty if all is well.
     """
-    return list(dict.fromkeys(_Judge(outcome).faults()))
+    faults = list(dict.fromkeys(_Judge(outcome).faults()))
+    judged = outcome.conversation.judged
+    return judged(outcome, faults) if judged else faults
 
 
 class _Judge:
