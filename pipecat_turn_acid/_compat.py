@@ -10,9 +10,10 @@ oddly. Each has a test in ``tests/test_compat.py`` that says what we lean on.
 """
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,12 @@ SEAMS: Final = (
         ("strategy", "on_session_end", "run_llm"),
     ),
     Seam("LLMUserAggregator", "_push_aggregation", "every flush passes here", ("run_llm",)),
+    Seam("LLMUserAggregator", "_handle_llm_run", "a run is asked for", ("frame",)),
+    Seam(
+        "LLMUserAggregator",
+        "_user_turn_interrupted_bot",
+        "whether an empty turn has cut the bot short, which decides how it is recovered",
+    ),
     Seam("LLMUserAggregator", "_user_is_muted", "whether interruptions are suppressed"),
     Seam("LLMUserAggregator", "_realtime_service_mode", "whether a realtime service is in charge"),
     # --- LLMAssistantAggregator
@@ -170,7 +177,95 @@ SEAMS: Final = (
         "_realtime_service_mode",
         "whether a realtime service is in charge",
     ),
+    # --- FlowManager
+    Seam(
+        "FlowManager",
+        "_create_transition_func",
+        "wraps the handler of every function of a node",
+        ("name", "handler"),
+    ),
+    Seam(
+        "FlowManager",
+        "_execute_transition",
+        "enters the node that a function has returned",
+        ("transition_info",),
+    ),
+    Seam("FlowManager", "_set_node", "every entry into a node", ("node_id", "node_config")),
+    Seam(
+        "FlowManager",
+        "_update_llm_context",
+        "queues a node's messages and tools",
+        ("role_message", "role_messages", "task_messages", "functions", "strategy"),
+    ),
+    Seam(
+        "FlowManager",
+        "_create_function_schema",
+        "what a node advertises of a function",
+        ("tool",),
+    ),
+    Seam("FlowManager", "_validate_node_config", "the shape of a node", ("node_id", "config")),
+    Seam("FlowManager", "_render_node", "fills a node's texts", ("node_id", "node_config")),
+    Seam(
+        "FlowManager",
+        "_register_action_from_config",
+        "registers an action, or says that it cannot",
+        ("action",),
+    ),
+    Seam("FlowManager", "_pending_transition", "the node that a function has just returned"),
+    Seam("FlowManager", "_worker", "where Flows queues its frames"),
+    Seam("FlowManager", "_state", "what the property `state` returns"),
+    Seam("FlowManager", "_global_functions", "functions of every node"),
+    Seam("FlowManager", "_context_aggregator", "the pair"),
+    Seam("FlowManager", "_context_strategy", "the strategy of nodes that name none"),
+    Seam("FlowManager", "_action_manager", "runs actions"),
+    Seam("FlowManager", "_initialized", "whether a node may be entered"),
+    # --- ActionManager
+    Seam("ActionManager", "_action_handlers", "handlers by type of action"),
+    Seam("ActionManager", "_deferred_post_actions", "actions that wait for the next response"),
 )
+
+
+def is_realtime(assistant: Any) -> bool:
+    """Whether a realtime service is in charge of a conversation.
+
+    Args:
+        assistant: Its assistant aggregator.
+    """
+    return bool(assistant._realtime_service_mode)
+
+
+def save_actions(actions: Any) -> Callable[[], None]:
+    """Remember what a flow's `ActionManager` knows.
+
+    Args:
+        actions: The action manager.
+
+    Returns:
+        A function that brings it back.
+    """
+    handlers, deferred = dict(actions._action_handlers), actions._deferred_post_actions
+
+    def restore() -> None:
+        actions._action_handlers.clear()
+        actions._action_handlers.update(handlers)
+        actions._deferred_post_actions = deferred
+
+    return restore
+
+
+def flow_handler(handler: Any) -> Any:
+    """What the application wrote behind the handler of a flow's function.
+
+    Args:
+        handler: A handler; a `Flow` makes its own around a direct function.
+
+    Returns:
+        The direct function's wrapper, or the handler itself.
+    """
+    if not inspect.isfunction(handler):
+        return handler
+    wrapper = inspect.getclosurevars(handler).nonlocals.get("wrapper")
+    return handler if wrapper is None else wrapper
 
 
 def missing_from(owner: type) -> list[str]:

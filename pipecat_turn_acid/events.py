@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from pipecat_turn_acid.core import Orphan, ToolRound
 
-StaleKind = Literal["calls", "result", "run", "text", "interruption", "transition"]
+StaleKind = Literal["calls", "result", "run", "text", "interruption", "transition", "state"]
 
 
 @dataclass(frozen=True, slots=True)

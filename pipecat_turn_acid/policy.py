@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 InterruptedText = Literal["discard", "heard"]
 LateResult = Literal["deliver", "note", "drop"]
+FlowStatePolicy = Literal["rollback", "keep"]
 
 _MARK = "_turn_acid_side_effects"
 _HandlerT = TypeVar("_HandlerT", bound=Callable[..., Any])
@@ -32,16 +33,22 @@ class TurnPolicy:
         side_effect_tools: Names of tools that act on the world, beside those
             whose handlers are marked with `side_effects`. When such a call is
             started and then cut, the history says so.
+        flow_state: What becomes of ``flow_manager.state`` when a round is dropped
+            (`TransactionalFlowManager`). ``"rollback"`` takes back the keys that
+            its handlers have written. ``"keep"`` leaves them, as stock Pipecat
+            does. Objects in the state that are changed in place stay changed.
     """
 
     interrupted_text: InterruptedText = "discard"
     late_result: LateResult = "deliver"
     side_effect_tools: frozenset[str] = field(default_factory=frozenset)
+    flow_state: FlowStatePolicy = "rollback"
 
     def __post_init__(self):
         for name, allowed in (
             ("interrupted_text", get_args(InterruptedText)),
             ("late_result", get_args(LateResult)),
+            ("flow_state", get_args(FlowStatePolicy)),
         ):
             value = getattr(self, name)
             if value not in allowed:
