@@ -9,9 +9,11 @@ Each name that is not public stands here and nowhere else, with a test in
 """
 
 import collections
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pipecat.utils.time
@@ -59,3 +61,35 @@ def quiet_logging() -> Iterator[None]:
     finally:
         with core.lock:
             core.activation_list, core.activation_none, core.enabled = saved
+
+
+def with_call_ids(flow_manager: type[Any], call_id: ContextVar[str]) -> type[Any]:
+    """A flow manager whose handlers can tell which call they are running for.
+
+    Args:
+        flow_manager: The class.
+        call_id: Holds the call's id while a handler runs.
+    """
+
+    class Identifying(flow_manager):
+        async def _create_transition_func(self, name: str, handler: Any) -> Any:
+            plain = await super()._create_transition_func(name, handler)
+
+            @functools.wraps(plain)
+            async def transition_func(params: Any) -> None:
+                call_id.set(params.tool_call_id)
+                await plain(params)
+
+            return transition_func
+
+    Identifying.__name__ = flow_manager.__name__
+    return Identifying
+
+
+def pending_transition(flow_manager: Any) -> Any:
+    """What a stock flow manager still means to do.
+
+    Args:
+        flow_manager: The manager.
+    """
+    return flow_manager._pending_transition
