@@ -135,6 +135,13 @@ SEAMS: Final = (
     Seam("LLMAssistantAggregator", "_handle_thought_end", "a thought is complete", ("frame",)),
     Seam("LLMAssistantAggregator", "_reset_thought_aggregation", "forgets a thought", ()),
     Seam("LLMAssistantAggregator", "_handle_end_or_cancel", "the session ends", ("frame",)),
+    Seam("LLMAssistantAggregator", "_handle_user_image_frame", "an image arrives", ("frame",)),
+    Seam(
+        "LLMAssistantAggregator",
+        "_trigger_assistant_turn_stopped",
+        "reports what was said and flushes it",
+        ("interrupted",),
+    ),
     Seam(
         "LLMAssistantAggregator",
         "_maybe_append_image_to_context",

@@ -346,13 +346,21 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         await super()._handle_llm_start(_)
 
     async def _handle_llm_end(self, _: LLMFullResponseEndFrame):
-        await super()._handle_llm_end(_)
         turns = self._turns
-        if turns:
-            self._response_open = False
-            if not turns.was_interrupted(turns.turn_of(_)):
-                turns.run_in_progress = False
-            await self._commit_passed(turns)
+        if not turns:
+            await super()._handle_llm_end(_)
+            return
+        epoch = turns.turn_of(_)
+        if turns.was_interrupted(epoch):
+            # The voice may have begun anew with a word that had passed the interruption.
+            if epoch >= self._working_for:
+                self._is_cut = True
+                await self._trigger_assistant_turn_stopped(interrupted=True)
+            return
+        await super()._handle_llm_end(_)
+        self._response_open = False
+        turns.run_in_progress = False
+        await self._commit_passed(turns)
 
     async def _handle_tts_started(self, frame: TTSStartedFrame):
         # An utterance of the application's own, made after the cut, is not part of what was cut.
@@ -577,6 +585,16 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             del self._passed[round]
             await self._finish_committed(turns, round)
         await self._call_hooks_and_pay(turns)
+
+    async def _handle_user_image_frame(self, frame: UserImageRawFrame):
+        turns = self._turns
+        tool_call_id = frame.request.tool_call_id if frame.request else None
+        round = turns.find_round(tool_call_id) if turns and tool_call_id else None
+        if turns and round and round.state in (RoundState.ROLLED_BACK, RoundState.FENCED):
+            # Stock takes an image that nobody waits for any more for one that nobody asked for.
+            turns.report_stale(StaleWork("result", round.epoch, tool_call_id))
+            return
+        await super()._handle_user_image_frame(frame)
 
     async def _finish_committed(self, turns: TransactionalLLMContext, round: ToolRound) -> None:
         """Do what waited for a round to be history, or drop it with the round."""
@@ -803,6 +821,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                     self._call_hooks(turns)
             case RoundRolledBack(round):
                 self._forget(round)
+                for tool_call_id in round.awaited:
+                    self._function_calls_image_results.pop(tool_call_id, None)
                 self._passed.pop(round, None)
                 self._on_committed.pop(round, None)
                 self._images.pop(round, None)
@@ -824,7 +844,6 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         """Take a round's calls off the list of running calls."""
         for tool_call_id in round.awaited:
             self._function_calls_in_progress.pop(tool_call_id, None)
-            self._function_calls_image_results.pop(tool_call_id, None)
             self._cancelled_early.discard(tool_call_id)
         self._groups = {g: r for g, r in self._groups.items() if r is not round}
 
