@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import json
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -55,7 +56,7 @@ from pipecat_turn_acid.core import (
     ToolRound,
     UnknownToolCallError,
 )
-from pipecat_turn_acid.events import StaleWork
+from pipecat_turn_acid.events import StaleWork, TurnEnding, TurnEvent
 from pipecat_turn_acid.policy import has_side_effects
 from pipecat_turn_acid.stamps import stamp
 
@@ -72,6 +73,9 @@ _STAMPED = (
     LLMFullResponseStartFrame,
 )
 
+
+_WORDS_ON_THEIR_WAY = 256
+"""How many pieces of text may wait on their way to the voice."""
 
 _CANCEL_GRACE_SECS = 0.02
 """How long an interruption waits for cancelled tools, in seconds: less than a word is heard."""
@@ -142,6 +146,13 @@ class TransactionalLLMMixin(_Base):
     """
 
     _conversation: TransactionalLLMContext | None = None
+    _stop_listening: Callable[[], None] | None = None
+
+    @functools.cached_property
+    def _said(self) -> deque[LLMTextFrame]:
+        """Text of the run, as far as it may still wait somewhere on its way to the voice."""
+        return deque(maxlen=_WORDS_ON_THEIR_WAY)
+
     _working_for = 0
 
     # --- the gate ----------------------------------------------------------------------------
@@ -188,6 +199,30 @@ class TransactionalLLMMixin(_Base):
         self._working_for = epoch
         with _acting_for(_Cause(context, epoch)):
             await super().process_frame(frame, direction)
+
+    def _converse(self, context: TransactionalLLMContext) -> None:
+        self._said.clear()
+        context.is_gated = True
+        if context is not self._conversation:
+            if self._stop_listening:
+                self._stop_listening()
+            self._conversation = context
+            self._stop_listening = context.add_listener(self._on_turn_event)
+
+    def _on_turn_event(self, event: TurnEvent) -> None:
+        if isinstance(event, TurnEnding):
+            # An interruption overtakes the text that waits to be taken in, and what it has
+            # overtaken would be spoken after it.
+            for frame in self._said:
+                frame.skip_tts = True
+                frame.append_to_context = False
+            self._said.clear()
+
+    async def cleanup(self):
+        """Release this service's resources at teardown."""
+        if self._stop_listening:
+            self._stop_listening()
+        await super().cleanup()
 
     async def _cancel_calls_of_ended_turns(self) -> None:
         """Cancel calls that no interruption has cancelled and nobody waits for."""
@@ -239,9 +274,10 @@ class TransactionalLLMMixin(_Base):
         """
         cause = _cause.get()
         if cause is not None:
-            if isinstance(frame, LLMTextFrame) and cause.context.was_interrupted(cause.epoch):
-                # This task is about to be cancelled, and the interruption may have passed the voice.
-                return
+            if isinstance(frame, LLMTextFrame):
+                if cause.context.was_interrupted(cause.epoch):
+                    return
+                self._said.append(frame)
             if isinstance(frame, _STAMPED):
                 stamp(frame, cause.epoch)
         await super().push_frame(frame, direction)
