@@ -1,0 +1,88 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""A tool asks for an image, and the user barges in before or after it arrives."""
+
+import asyncio
+
+from pipecat.frames.frames import UserImageRawFrame, UserImageRequestFrame
+
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, Conversation, play
+from pipecat_turn_acid.testing.script import Script
+from pipecat_turn_acid.testing.tools import Tool
+
+
+def script():
+    script = Script()
+    script.on(user="see").say("Let me look.").call("look", {})
+    script.on(user="hours").say("From nine to five.")
+    script.on().say("I see a cat.")
+    return script
+
+
+async def give_it_a_camera(bot):
+    (tool,) = bot.conversation.tools
+
+    async def look(params):
+        run = bot.toolbox.begin(tool, params.tool_call_id, params.arguments)
+        request = UserImageRequestFrame(
+            "user", tool_call_id=params.tool_call_id, result_callback=params.result_callback
+        )
+
+        async def shoot():
+            await asyncio.sleep(0.8)
+            bot.toolbox.end(run, "reported")
+            image = UserImageRawFrame(
+                user_id="user", image=b"\0" * 12, size=(2, 2), format="RGB", request=request
+            )
+            image.append_to_context = True
+            await bot.transport.input().push_frame(image)
+
+        look.shooting = asyncio.create_task(shoot())
+
+    bot.llm.register_function(tool.name, look)
+
+
+photo = Conversation(
+    name="photo",
+    says=("What do you see?",),
+    barge_in="Never mind, what are your hours?",
+    script=script,
+    tools=(Tool("look"),),
+    prepare=give_it_a_camera,
+)
+
+
+def shape(outcome):
+    return [
+        "image" if isinstance(message["content"], list) else message["content"]
+        for message in outcome.history
+        if message["role"] != "assistant" or "tool_calls" not in message
+    ]
+
+
+def test_an_image_that_comes_for_a_cut_call_is_not_remembered():
+    """Nobody asked for a picture in the turn that it would land in."""
+    outcome = play(photo, TRANSACTIONAL, At(2.7))
+
+    assert shape(outcome) == [
+        "What do you see?",
+        "Never mind, what are your hours?",
+        "From nine to five.",
+    ]
+    assert any("'result'" in e.detail for e in outcome.events if e.name == "on_stale_fenced")
+
+
+def test_an_image_that_completed_its_round_survives_the_barge_in():
+    """The history does not say that a picture was taken and hide the picture."""
+    outcome = play(photo, TRANSACTIONAL, At(3.4))
+
+    assert shape(outcome) == [
+        "What do you see?",
+        "Let me look.",
+        "COMPLETED",
+        "image",
+        "Never mind, what are your hours?",
+        "From nine to five.",
+    ]

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""A word is on its way past the interruption when the interruption comes."""
+
+import asyncio
+
+from pipecat.frames.frames import Frame, LLMFullResponseEndFrame, LLMTextFrame
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+
+from pipecat_turn_acid.testing import conversations
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play, usual_pipeline
+
+
+class Lagging(FrameProcessor):
+    """Passes words on a little later, whatever happens meanwhile."""
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection):
+        await super().process_frame(frame, direction)
+        if isinstance(frame, (LLMTextFrame, LLMFullResponseEndFrame)):
+            asyncio.create_task(self._push_later(frame, direction))
+        else:
+            await self.push_frame(frame, direction)
+
+    async def _push_later(self, frame: Frame, direction: FrameDirection):
+        await asyncio.sleep(0.05)
+        await self.push_frame(frame, direction)
+
+
+def test_a_word_that_slips_past_the_interruption_is_not_remembered():
+    """The voice says it, for it begins anew; nobody has heard the sentence it is from."""
+
+    def assemble(bot):
+        parts = usual_pipeline(bot)
+        parts.insert(parts.index(bot.llm) + 1, Lagging())
+        return parts
+
+    conversation = conversations.talk.but(assemble=assemble)
+
+    # The answer is written from 2.0 to 2.48 s.
+    outcome = play(conversation, TRANSACTIONAL, At(2.23))
+
+    spoken = " ".join(word.text for word in outcome.heard)
+    assert not spoken.startswith("We are open")
+    assert [m["content"] for m in outcome.history] == [
+        "Tell me about refunds.",
+        "Never mind, what are your store hours?",
+        "We are open from nine to five.",
+    ]
