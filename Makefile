@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types imports wheel-test sweep clean
+.PHONY: help setup demo test test-upstream lint format types imports wheel-test sweep clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -28,6 +28,11 @@ demo: $(READY) ## Interrupt the same bot twice, stock and transactional; DEMO_AR
 
 test: $(READY) ## Run the whole test suite; PYTEST_ARGS goes to pytest
 	@$(PY) -m pytest $(PYTEST_ARGS)
+
+test-upstream: $(READY) ## Run the tests of a Pipecat checkout, PIPECAT_SRC, on the drop-ins
+	@test -n "$(PIPECAT_SRC)" || { echo "Usage: make test-upstream PIPECAT_SRC=<a checkout of Pipecat>" >&2; exit 2; }
+	@$(PY) -m pip install --quiet --editable '.[upstream]'
+	@$(PY) tests/upstream/compare.py "$(PIPECAT_SRC)" $(UPSTREAM_ARGS)
 
 lint: $(READY) ## Check style
 	@$(PY) -m ruff check .
