@@ -7,6 +7,7 @@
 import argparse
 import importlib
 import json
+import math
 import os
 import re
 import signal
@@ -100,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="try N instants at most, spread evenly, the same ones every time",
     )
+    command.add_argument(
+        "--between",
+        type=_stretch,
+        metavar="FROM,TO",
+        help="try only the instants in this stretch, in virtual seconds",
+    )
     command.add_argument("--second", action="store_true", help="barge in twice")
     command.add_argument(
         "--false-start", action="store_true", help="make a noise without words, don't speak"
@@ -132,6 +139,14 @@ def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
+
+
+def _stretch(text: str) -> tuple[float, float]:
+    earliest, separator, latest = text.partition(",")
+    try:
+        return float(earliest), float(latest) if separator else math.inf
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form FROM,TO") from None
 
 
 def _processors() -> int:
@@ -211,6 +226,7 @@ def _sweep(options: argparse.Namespace) -> int:
                     kit,
                     every=options.every,
                     ms=options.ms,
+                    between=options.between,
                     sample=options.sample,
                     second=options.second,
                     false_start=options.false_start,

@@ -384,6 +384,7 @@ class Outcome:
         last: The moment of the last activity.
         ticks: How many ticks the run took.
         seconds: How much virtual time it took.
+        tick_times: The virtual seconds at which each tick began, tick 0 included.
         trace: What every processor handled, if a trace was asked for.
     """
 
@@ -409,6 +410,7 @@ class Outcome:
     last: Mark = Mark(0.0, 0)
     ticks: int = 0
     seconds: float = 0.0
+    tick_times: Sequence[float] = field(default=(), repr=False)
     trace: list[str] = field(default_factory=list)
 
     @property
@@ -710,6 +712,9 @@ class _Stage:
         outcome.heard = _words(bot.transport.heard, outcome.requests)
         now = self.mark()
         outcome.ticks, outcome.seconds = now.tick, now.at
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtual_time.VirtualTimeLoop)
+        outcome.tick_times = loop.tick_times
 
     # --- what is recorded ---
 

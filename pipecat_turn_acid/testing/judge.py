@@ -444,10 +444,12 @@ class _Judge:
 
     def _brings_news(self, request: Request) -> bool:
         """Whether a request was made to convey a result that came later than its turn."""
-        last = request.messages[-1] if request.messages else {}
-        if last.get("role") != "developer":
-            return False
-        return async_tool_messages.parse_message(dict(last)) is not None  # pyright: ignore
+        for message in reversed(request.messages):
+            if message.get("role") != "developer":
+                return False
+            if async_tool_messages.parse_message(dict(message)) is not None:  # pyright: ignore
+                return True
+        return False
 
     # --- at rest ---
 

@@ -138,7 +138,7 @@ class Report:
             trial: The instant.
             target: ``module:name`` of the conversation.
         """
-        target = target or f"pipecat_turn_acid.testing.conversations:{self.conversation.name}"
+        target = target or f"MODULE:{self.conversation.name}"
         command = f"python -m pipecat_turn_acid sweep {target}"
         if not self.kit.transactional:
             command += " --only-stock"
@@ -232,6 +232,7 @@ def sweep(
     *,
     every: int = 1,
     ms: float | None = None,
+    between: tuple[float, float] | None = None,
     sample: int | None = None,
     second: bool = False,
     false_start: bool = False,
@@ -248,6 +249,7 @@ def sweep(
         kit: What the bot is built from.
         every: Try every how-manieth tick.
         ms: Try every so many milliseconds of virtual time instead.
+        between: Try only the instants in this stretch of virtual seconds.
         sample: Try at most this many instants, spread evenly and always the same.
         second: Barge in once more, at a moment that differs from instant to instant and is the
             same from sweep to sweep.
@@ -262,10 +264,11 @@ def sweep(
     """
     began = time.perf_counter()
     reference = play(conversation, kit)
-    trials = list(_trials(reference, every, ms, second))
+    trials = list(_trials(reference, every, ms, second, between or (0.0, math.inf)))
     if sample is not None:
         trials = _sampled(trials, sample)
     mode = f"every {ms:g} ms" if ms else "every tick" if every == 1 else f"every {every} ticks"
+    mode += f" from {between[0]:g} s to {between[1]:g} s" if between else ""
     mode += f", sampled to {sample}" if sample is not None else ""
     mode += ", two barge-ins" if second else ""
     mode += ", false starts" if false_start else ""
@@ -286,17 +289,26 @@ def sweep(
     return report
 
 
-def _trials(reference: Outcome, every: int, ms: float | None, second: bool) -> Iterator[Trial]:
+def _trials(
+    reference: Outcome,
+    every: int,
+    ms: float | None,
+    second: bool,
+    between: tuple[float, float],
+) -> Iterator[Trial]:
     first, last = reference.first, reference.last
+    earliest, latest = between
     if ms is None:
         for tick in range(first.tick + 1, last.tick + 1, every):
-            gap = math.ceil(_gap(tick) * (last.tick - first.tick))
-            yield Trial(Tick(tick), After(ticks=gap) if second else None)
+            if earliest <= reference.tick_times[tick] <= latest:
+                gap = math.ceil(_gap(tick) * (last.tick - first.tick))
+                yield Trial(Tick(tick), After(ticks=gap) if second else None)
         return
     for number in range(int((last.at - first.at) * 1000 / ms) + 1):
-        gap = _gap(number) * (last.at - first.at)
-        instant = At(round(first.at + number * ms / 1000, 9))
-        yield Trial(instant, After(seconds=round(gap, 6)) if second else None)
+        at = round(first.at + number * ms / 1000, 9)
+        if earliest <= at <= latest:
+            gap = round(_gap(number) * (last.at - first.at), 6)
+            yield Trial(At(at), After(seconds=gap) if second else None)
 
 
 def _gap(number: int) -> float:

@@ -26,6 +26,7 @@ import selectors
 import time
 import types
 import uuid
+from array import array
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
@@ -79,6 +80,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._tick_limit = tick_limit
         self._due: list[tuple[int, int, Callable[[], object]]] = []
         self._due_order = itertools.count()
+        self.tick_times = array("d", [0.0])
+        """The virtual seconds at which each tick began; one for tick 0, before the first."""
         super().__init__(_PassSelector(self))
 
     @property
@@ -145,6 +148,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             OutOfTime: A limit is passed.
         """
         self._ticks += 1
+        self.tick_times.append(self.elapsed)
         while self._due and self._due[0][0] <= self._ticks:
             self.call_soon(heapq.heappop(self._due)[2])
             timeout = 0
