@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
     initialize,
     invariant,
@@ -139,8 +138,6 @@ class Model:
 class Contract(RuleBasedStateMachine):
     """Everything that a conversation can do to its context."""
 
-    rounds = Bundle("rounds")
-
     def __init__(self):
         super().__init__()
         self.context = TransactionalLLMContext()
@@ -199,7 +196,6 @@ class Contract(RuleBasedStateMachine):
         self.say("assistant", f"answer {self.said}")
 
     @rule(
-        target=rounds,
         ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True),
         twice=st.sampled_from([False] * 9 + [True]),
         tools=st.lists(st.tuples(TOOLS, st.booleans()), min_size=3, max_size=3),
@@ -225,7 +221,7 @@ class Contract(RuleBasedStateMachine):
         if self.model.live(epoch) and (len(set(ids)) < len(ids) or taken & set(ids)):
             with pytest.raises(DuplicateToolCallError):
                 self.context.stage_round(real, epoch=epoch)
-            return ModelRound(epoch, calls, None, end="refused")
+            return
         before = len(self.fenced())
         round = ModelRound(epoch, calls, self.context.stage_round(real, epoch=epoch))
         self.everyone.append(round)
@@ -237,11 +233,10 @@ class Contract(RuleBasedStateMachine):
             self.model.staged.append(round)
         else:
             round.outliving = True
-        return round
 
     @precondition(lambda self: self.model.staged)
-    @rule(data=st.data(), content=RESULTS, wants_run=st.booleans())
-    def a_tool_reports(self, data, content, wants_run):
+    @rule(data=st.data(), content=RESULTS, wants_run=st.booleans(), twice=st.booleans())
+    def a_tool_reports(self, data, content, wants_run, twice):
         waiting = [
             (round, call)
             for round in self.model.staged
@@ -256,14 +251,16 @@ class Contract(RuleBasedStateMachine):
         )
         assert outcome is FenceOutcome.STAGED
         call.result, call.wants_run = content, wants_run
+        if twice:
+            with pytest.raises(IllegalTransitionError, match="which stands"):
+                self.context.stage_tool_result(call.id, "again", epoch=round.epoch)
 
-    @rule(round=rounds, data=st.data())
-    def a_tool_reports_late_or_twice(self, round, data):
+    @precondition(lambda self: self.everyone)
+    @rule(data=st.data())
+    def a_tool_reports_late_or_twice(self, data):
         """Whatever it says, it changes nothing, and it is told why."""
-        call = data.draw(st.sampled_from(round.calls))
+        round, call = data.draw(self.recent_calls())
         owner = self.owner(call.id)
-        if round.end == "refused":
-            return
         if round in self.model.staged and call.awaited and call.result is None:
             return
         if round.epoch == self.model.epoch and owner not in (None, round):
@@ -277,25 +274,27 @@ class Contract(RuleBasedStateMachine):
             assert outcome is FenceOutcome.FENCED
             assert not self.model.live(round.epoch) or round.end != "committed"
 
-    @rule(round=rounds, data=st.data())
-    def a_tool_that_outlives_its_turn_reports(self, round, data):
-        outliving = [call for call in round.calls if not call.awaited]
-        if not outliving or round.end == "refused":
-            return
-        call = data.draw(st.sampled_from(outliving))
-        if self.owner(call.id) is round:
+    @precondition(lambda self: self.everyone)
+    @rule(data=st.data())
+    def a_tool_that_outlives_its_turn_reports(self, data):
+        round, call = data.draw(self.recent_calls())
+        if not call.awaited and self.owner(call.id) is round:
             self.context.note_report(call.id)
             call.result = ""
 
-    @rule(round=rounds, data=st.data())
-    def a_result_is_delivered(self, round, data):
+    @precondition(lambda self: any(r.outliving for r in self.everyone))
+    @rule(data=st.data())
+    def a_result_is_delivered(self, data):
         """What outlives its turn reaches the history by Pipecat's own protocol."""
-        outliving = [call for call in round.calls if not call.awaited and not call.delivered]
-        if round.end == "refused" or not outliving or round.end == "fenced":
+        waiting = [
+            (round, call)
+            for round in self.running()
+            for call in round.calls
+            if not call.awaited and not call.delivered
+        ]
+        if not waiting:
             return
-        call = data.draw(st.sampled_from(outliving))
-        if self.owner(call.id) is not round:
-            return
+        round, call = data.draw(st.sampled_from(waiting))
         self.context.deliver(call.id)
         call.result, call.delivered = "", True
         if round.outliving and round.delivered:
@@ -309,29 +308,22 @@ class Contract(RuleBasedStateMachine):
             with pytest.raises(UnknownToolCallError):
                 self.context.stage_tool_result("nobody", content)
 
-    @rule(round=rounds, data=st.data())
-    def a_tool_starts(self, round, data):
-        if round not in self.model.staged:
-            return
+    @precondition(lambda self: self.model.staged)
+    @rule(data=st.data())
+    def a_tool_starts(self, data):
+        round = data.draw(st.sampled_from(self.model.staged))
         call = data.draw(st.sampled_from(round.calls))
         self.context.mark_started(call.id)
         call.started = True
 
-    @rule()
-    def someone_commits_everything(self):
+    @precondition(lambda self: self.everyone)
+    @rule(data=st.data())
+    def someone_commits(self, data):
+        """Everything, or one round that may have ended long ago."""
+        round = data.draw(st.sampled_from([None, *self.everyone[-4:]]))
         before = len(self.model.history)
-        added = self.context.commit()
-        self.model.settle(self.model.staged)
-        assert added == len(self.model.history) - before
-
-    @rule(round=rounds)
-    def someone_commits_a_round(self, round):
-        if round.end == "refused":
-            return
-        before = len(self.model.history)
-        added = self.context.commit(round.real)
-        if round in self.model.staged:
-            self.model.settle([round])
+        added = self.context.commit(round.real if round else None)
+        self.model.settle([r for r in self.model.staged if round in (None, r)])
         assert added == len(self.model.history) - before
 
     @rule(turns_ago=st.sampled_from([0, 0, 1]))
@@ -353,6 +345,9 @@ class Contract(RuleBasedStateMachine):
         self.user_words = [m["content"] for m in kept if m["role"] == "user"]
 
     # --- what holds ---
+
+    def recent_calls(self):
+        return st.sampled_from([(r, call) for r in self.everyone[-4:] for call in r.calls])
 
     def running(self):
         return [r for r in self.everyone if not r.end]
