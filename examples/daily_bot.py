@@ -140,5 +140,5 @@ async def bot(runner_args: RunnerArguments):
 if __name__ == "__main__":
     if problem := launch.missing(sys.argv[1:]):
         sys.exit(problem)
-    page.mount(app)
+    page.mount(app, opens_room=launch.asks_for_daily(sys.argv[1:]))
     main()

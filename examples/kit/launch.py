@@ -22,6 +22,19 @@ _INSTEAD: Final = (
 )
 
 
+def asks_for_daily(arguments: Sequence[str]) -> bool:
+    """Whether the bot is to join a Daily room.
+
+    Args:
+        arguments: The command line of Pipecat's runner.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-t", "--transport")
+    parser.add_argument("-d", "--direct", action="store_true")
+    asked, _ = parser.parse_known_args(arguments)
+    return asked.direct or asked.transport == "daily"
+
+
 def missing(arguments: Sequence[str]) -> str:
     """Say what is missing for the bot to run as it is asked to.
 
@@ -31,11 +44,7 @@ def missing(arguments: Sequence[str]) -> str:
     Returns:
         What to tell the user; empty if nothing is missing.
     """
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("-t", "--transport")
-    parser.add_argument("-d", "--direct", action="store_true")
-    asked, _ = parser.parse_known_args(arguments)
-    is_daily = asked.direct or asked.transport == "daily"
+    is_daily = asks_for_daily(arguments)
     lines: list[str] = []
     if is_daily:
         unset = [name for name in _KEYS if not os.environ.get(name)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI, HTTPException
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse
 
 FILES: Final = {
     "index.html": "text/html; charset=utf-8",
@@ -23,16 +23,17 @@ _HEADERS: Final = {
 }
 
 
-def mount(app: FastAPI) -> None:
+def mount(app: FastAPI, *, opens_room: bool = False) -> None:
     """Serve the page at the root.
 
     Args:
         app: The runner's application, before the runner adds routes of its own.
+        opens_room: Whether the root leads to a Daily room instead.
     """
 
-    @app.get("/", include_in_schema=False)
-    async def index() -> FileResponse:
-        return _file("index.html")
+    @app.get("/", include_in_schema=False, response_model=None)
+    async def root() -> FileResponse | RedirectResponse:
+        return RedirectResponse("/daily") if opens_room else _file("index.html")
 
     @app.get("/page/{name}", include_in_schema=False)
     async def part(name: str) -> FileResponse:

@@ -4,8 +4,8 @@
 
 """Which services a bot talks to, by environment.
 
-    OPENAI_API_KEY   without it, a scripted model runs here
-    STT, TTS         local (the default) or openai; a provider of your own is one line below
+OPENAI_API_KEY   without it, a scripted model runs here
+STT, TTS         local (the default) or openai; a provider of your own is one line below
 """
 
 import os

@@ -20,7 +20,7 @@ _ORDERS: Final = (
 class Shop:
     """One caller's view of the shop."""
 
-    def __init__(self, *, lookup_secs: float = 2.5, booking_secs: float = 2.5):
+    def __init__(self, *, lookup_secs: float = 4.0, booking_secs: float = 4.0):
         """Open the shop.
 
         Args:
@@ -76,7 +76,7 @@ class Shop:
         Returns:
             The booked time, or None.
         """
-        await asyncio.sleep(self._lookup_secs / 5)
+        await asyncio.sleep(self._lookup_secs / 8)
         return {"booked": self.booked}
 
     @property

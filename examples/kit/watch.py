@@ -50,7 +50,7 @@ class TurnWatch:
         worker: PipelineWorker,
         context: TransactionalLLMContext,
         aggregators: TransactionalLLMContextAggregatorPair,
-        llm: LLMService,
+        llm: LLMService[Any],
     ):
         """Begin to watch.
 

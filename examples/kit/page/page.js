@@ -161,7 +161,7 @@ function clear() {
   for (const id of ["talk", "rounds", "history", "fence-list"]) $(id).replaceChildren();
   $("problem").hidden = true;
   segments = new Map();
-  history = [];
+  history.length = 0;
   rounds = new Map();
 }
 
@@ -192,11 +192,9 @@ function spoken({ segment_id: id, text, will_be_spoken, spoken_status, spoken_pr
 }
 
 function cut() {
-  for (const [id, line] of segments) {
+  for (const line of segments.values()) {
     if (line.done) continue;
     line.done = true;
-    segments.delete(id);
-    if (!line.said.textContent) line.item.remove();
     line.item.classList.add("cut");
     line.item.querySelector(".who").textContent = "Bot, cut short";
   }
@@ -260,7 +258,10 @@ function showRound({ number, epoch, state, calls }) {
   announce(`Round ${number} ${state}`);
 }
 
-let history = [];
+const history = [];
+
+// For whoever looks at the page from its console.
+window.turnAcid = { history };
 
 function showHistory({ start, messages }) {
   history.splice(start, history.length, ...messages);
@@ -273,14 +274,14 @@ function showHistory({ start, messages }) {
 function describe(message) {
   const item = element("li", "", "");
   item.dataset.role = message.role;
-  item.append(element("span", "role", message.role), " ");
+  item.append(element("span", "role", message.role));
   if (message.content) {
     const text =
       typeof message.content === "string" ? message.content : JSON.stringify(message.content);
     item.append(element(message.role === "tool" ? "code" : "span", "", text));
   }
   for (const { function: called } of message.tool_calls ?? []) {
-    item.append(element("code", "", ` ${called.name}(${inWords(called.arguments)})`));
+    item.append(element("code", "", `${called.name}(${inWords(called.arguments)})`));
   }
   return item;
 }
