@@ -39,6 +39,7 @@ from pipecat.frames.frames import (
     LLMFullResponseStartFrame,
     LLMTextFrame,
 )
+from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.llm_service import (
     FunctionCallParams,
@@ -55,10 +56,11 @@ from pipecat_turn_acid.core import (
     ToolCall,
     ToolRound,
     UnknownToolCallError,
+    repair,
 )
 from pipecat_turn_acid.events import StaleWork, TurnEnding, TurnEvent
 from pipecat_turn_acid.policy import has_side_effects
-from pipecat_turn_acid.stamps import stamp
+from pipecat_turn_acid.stamps import CONVERSATION_KEY, stamp
 
 _compat.require(LLMService)
 
@@ -89,11 +91,13 @@ class _Cause:
         context: The conversation.
         epoch: The turn.
         round: The round of the call that the task runs; None outside a call.
+        shown: What a speculation shows the model; None for the conversation itself.
     """
 
     context: TransactionalLLMContext
     epoch: int
     round: ToolRound | None = None
+    shown: LLMContext | None = None
 
     def awaits(self, tool_call_id: str) -> bool:
         """Whether the model waits for a call of the round."""
@@ -170,10 +174,15 @@ class TransactionalLLMMixin(_Base):
             working_for = None if waiting else self._working_for
             if not self._conversation.end_turn_of(frame, working_for=working_for):
                 return
-        if isinstance(frame, LLMContextFrame) and not frame.speculation:
-            context = frame.context
-            if isinstance(context, TransactionalLLMContext) and not self._is_realtime:
-                await self._process_run(frame, context, direction)
+        if isinstance(frame, LLMContextFrame) and not self._is_realtime:
+            if frame.speculation:
+                context = frame.metadata.get(CONVERSATION_KEY)
+                process = self._process_speculation
+            else:
+                context = frame.context
+                process = self._process_run
+            if isinstance(context, TransactionalLLMContext):
+                await process(frame, context, direction)
                 return
         await super().process_frame(frame, direction)
 
@@ -181,10 +190,9 @@ class TransactionalLLMMixin(_Base):
         self, frame: LLMContextFrame, context: TransactionalLLMContext, direction: FrameDirection
     ):
         epoch = context.turn_of(frame)
-        self._conversation = context
+        self._converse(context)
         if context.is_live(epoch):
             self._working_for = epoch
-        context.is_gated = True
         await self._cancel_calls_of_ended_turns()
         verdict = context.admit_run(frame)
         while verdict is RunVerdict.OWED and context.hooks_pending and not context.commits_in_order:
@@ -223,6 +231,20 @@ class TransactionalLLMMixin(_Base):
         if self._stop_listening:
             self._stop_listening()
         await super().cleanup()
+
+    async def _process_speculation(
+        self, frame: LLMContextFrame, context: TransactionalLLMContext, direction: FrameDirection
+    ):
+        """Answer a turn that may not have ended; the service holds the answer until it has."""
+        epoch = context.turn_of(frame)
+        if not context.is_live(epoch):
+            context.report_stale(StaleWork("run", epoch))
+            return
+        self._converse(context)
+        self._working_for = epoch
+        frame.context.set_messages(repair(frame.context.messages)[0])
+        with _acting_for(_Cause(context, epoch, shown=frame.context)):
+            await super().process_frame(frame, direction)
 
     async def _cancel_calls_of_ended_turns(self) -> None:
         """Cancel calls that no interruption has cancelled and nobody waits for."""
@@ -297,6 +319,11 @@ class TransactionalLLMMixin(_Base):
             function_calls: All the calls of one response, in model order.
         """
         context = function_calls[0].context if function_calls else None
+        cause = _cause.get()
+        if cause is not None and context is not None and context is cause.shown:
+            # The turn has ended as speculated, so the calls are part of the conversation.
+            context = cause.context
+            function_calls = [dataclasses.replace(call, context=context) for call in function_calls]
         if (
             not isinstance(context, TransactionalLLMContext)
             or self._is_realtime
@@ -304,7 +331,6 @@ class TransactionalLLMMixin(_Base):
         ):
             await super().run_function_calls(function_calls)
             return
-        cause = _cause.get()
         if cause is None or cause.context is not context:
             cause = _Cause(context, context.epoch)
         function_calls = _with_unique_ids(function_calls, context)
