@@ -101,6 +101,12 @@ SEAMS: Final = (
         ("strategy", "on_session_end", "run_llm"),
     ),
     Seam("LLMUserAggregator", "_push_aggregation", "every flush passes here", ("run_llm",)),
+    Seam(
+        "LLMUserAggregator",
+        "_run_speculative_inference",
+        "asks for an answer to a turn that may not have ended",
+        ("speculation",),
+    ),
     Seam("LLMUserAggregator", "_handle_llm_run", "a run is asked for", ("frame",)),
     Seam(
         "LLMUserAggregator",

@@ -37,6 +37,7 @@ from pipecat.frames.frames import (
     TextFrame,
     TTSStartedFrame,
     UserImageRawFrame,
+    VADUserStartedSpeakingFrame,
 )
 from pipecat.processors.aggregators import async_tool_messages
 from pipecat.processors.aggregators.llm_context import LLMContext
@@ -49,6 +50,7 @@ from pipecat.processors.aggregators.llm_response_universal import (
     LLMUserAggregatorParams,
 )
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessorSetup
+from pipecat.turns.types import UserTurnSpeculation
 from pipecat.utils.errors import ErrorCategory
 from pipecat.utils.utils import obj_id
 
@@ -69,7 +71,7 @@ from pipecat_turn_acid.events import (
 from pipecat_turn_acid.late_results import dropped_content, note_message
 from pipecat_turn_acid.llm import result_content
 from pipecat_turn_acid.policy import TurnPolicy
-from pipecat_turn_acid.stamps import OWED_KEY, epoch_of, stamp
+from pipecat_turn_acid.stamps import CONVERSATION_KEY, OWED_KEY, epoch_of, stamp
 
 for _owner in (LLMContextAggregator, LLMUserAggregator, LLMAssistantAggregator):
     _compat.require(_owner)
@@ -123,10 +125,13 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         if turns and isinstance(frame, InterruptionFrame) and not self._user_is_muted:
             if not turns.end_turn_of(frame):
                 return
+        if turns and isinstance(frame, VADUserStartedSpeakingFrame) and not self._user_is_muted:
+            # The model was asked whether the user is done, and the user goes on.
+            turns.user_turn_open |= self._turn_begun
         await super().process_frame(frame, direction)
 
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
-        """Push a frame; an interruption carries the turn it ends.
+        """Push a frame; an interruption carries the turn it ends, a speculation its own.
 
         Args:
             frame: The frame.
@@ -135,6 +140,9 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
         turns = self._turns
         if turns and isinstance(frame, InterruptionFrame):
             stamp(frame, turns.epoch)
+        if turns and isinstance(frame, LLMContextFrame) and frame.speculation:
+            stamp(frame, turns.epoch)
+            frame.metadata[CONVERSATION_KEY] = turns
         await super().push_frame(frame, direction)
 
     async def broadcast_interruption(self):
@@ -184,7 +192,18 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
             return await super()._push_aggregation(run_llm=run_llm)
         self._begin_turn_once(turns)
         with self._flushing():
-            return await super()._push_aggregation(run_llm=run_llm)
+            text = await super()._push_aggregation(run_llm=run_llm)
+        # The user has yielded the floor, although it may take the model to say so.
+        turns.user_turn_open = False
+        return text
+
+    async def _run_speculative_inference(self, speculation: UserTurnSpeculation):
+        turns = self._turns
+        if turns:
+            # The answer and its calls must find their turn begun. Whatever is owed is shown now.
+            self._begin_turn_once(turns)
+            turns.note_run()
+        await super()._run_speculative_inference(speculation)
 
     @contextmanager
     def _flushing(self) -> Iterator[None]:
@@ -217,10 +236,6 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
             self._user_turn_interrupted_bot = True
 
     async def _on_user_turn_stopped(self, controller, strategy, params):
-        turns = self._turns
-        if turns and params.confirms_speculation:
-            # The answer is on its way already, and a tool it calls must find the turn begun.
-            self._begin_turn_once(turns)
         await super()._on_user_turn_stopped(controller, strategy, params)
         self._turn_begun = False
 
@@ -237,7 +252,7 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
                 await super()._maybe_emit_user_turn_stopped(strategy, on_session_end, run_llm)
         finally:
             turns.user_turn_open = False
-        if on_session_end or not run_llm or self._runs_pushed > runs_pushed or self._turn_begun:
+        if on_session_end or not run_llm or self._runs_pushed > runs_pushed:
             return
         if turns.owes_run:
             # The user's turn brought no run, so what waited for it is paid by itself.

@@ -11,6 +11,8 @@ from pipecat.frames.frames import Frame
 EPOCH_KEY: Final = "turn_epoch"
 OWED_KEY: Final = "turn_owed"
 ADMITTED_KEY: Final = "turn_admitted"
+CONVERSATION_KEY: Final = "turn_conversation"
+"""In a speculation: the context that its own is a copy of."""
 
 
 def stamp(frame: Frame, epoch: int) -> None:

@@ -29,7 +29,7 @@ class Lagging(FrameProcessor):
 
 
 def test_a_word_that_slips_past_the_interruption_is_not_remembered():
-    """The voice says it, for it begins anew; nobody has heard the sentence it is from."""
+    """A voice that begins anew would say it, and nobody has heard the sentence it is from."""
 
     def assemble(bot):
         parts = usual_pipeline(bot)
@@ -41,8 +41,6 @@ def test_a_word_that_slips_past_the_interruption_is_not_remembered():
     # The answer is written from 2.0 to 2.48 s.
     outcome = play(conversation, TRANSACTIONAL, At(2.23))
 
-    spoken = " ".join(word.text for word in outcome.heard)
-    assert not spoken.startswith("We are open")
     assert [m["content"] for m in outcome.history] == [
         "Tell me about refunds.",
         "Never mind, what are your store hours?",
