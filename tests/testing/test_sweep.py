@@ -7,6 +7,7 @@
 import asyncio
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -77,8 +78,13 @@ def test_the_report_names_the_share_and_the_earliest_instant_of_each_kind():
 
 
 def test_an_instant_that_was_damaged_is_damaged_when_it_is_played_again():
-    for kwargs in ({}, {"second": True}, {"false_start": True}, {"ms": 40.0}):
-        report = sweep(written, STOCK, between=(3.2, 4.1), stop_after=3, **kwargs)
+    stretch = (3.2, 4.1)
+    for report in (
+        sweep(written, STOCK, between=stretch, stop_after=3),
+        sweep(written, STOCK, between=stretch, stop_after=3, second=True),
+        sweep(written, STOCK, between=stretch, stop_after=3, false_start=True),
+        sweep(written, STOCK, between=stretch, stop_after=3, ms=40.0),
+    ):
         assert len(report.damaged) == 3
         for verdict in report.damaged:
             trial, noise = verdict.trial, report.false_start
@@ -131,14 +137,9 @@ class KeepsItsWrites(TransactionalLLMContext):
         unfinished = [round for round in self.staged if round.unanswered]
         epoch = super().end_turn()
         for round in unfinished:
-            calls = [
-                {
-                    "id": call.tool_call_id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for call in round.calls
-            ]
+            call = round.calls[0]
+            function = {"name": call.name, "arguments": call.arguments}
+            calls: Any = [{"id": call.tool_call_id, "type": "function", "function": function}]
             self.add_message({"role": "assistant", "tool_calls": calls})
         return epoch
 
