@@ -94,10 +94,9 @@ def script() -> Script:
 
 
 def order_in(text: str) -> str:
-    """Return the first number of four digits, however they are grouped; empty if none."""
+    """Return the last number of four digits, however they are grouped; empty if none."""
     joined = re.sub(r"(?<=\d)[\s,.-]+(?=\d)", "", text)
-    found = re.search(r"\d{4}", joined)
-    return found.group() if found else ""
+    return (re.findall(r"\d{4}", joined) or [""])[-1]
 
 
 def time_in(text: str) -> str:

@@ -264,11 +264,7 @@ def running(
             preexec_fn=hurry,
         )
     try:
-        until = time.monotonic() + within
-        while ready not in log.read_text(errors="replace"):
-            assert process.poll() is None, log.read_text(errors="replace")
-            assert time.monotonic() < until, log.read_text(errors="replace")
-            time.sleep(0.1)
+        until_logged(log, ready, process, within=within)
         yield process
     finally:
         process.terminate()
@@ -277,6 +273,15 @@ def running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def until_logged(log: Path, text: str, process: subprocess.Popen[bytes], *, within: float) -> None:
+    """Wait until a program has written a text."""
+    until = time.monotonic() + within
+    while text not in log.read_text(errors="replace"):
+        assert process.poll() is None, log.read_text(errors="replace")
+        assert time.monotonic() < until, log.read_text(errors="replace")
+        time.sleep(0.1)
 
 
 def free_port() -> int:
