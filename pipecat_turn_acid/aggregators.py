@@ -465,6 +465,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             if epoch_of(frame) is None:
                 turns.let_outlive(tool_call_id)
             await super()._handle_function_call_in_progress(frame)
+            turns.note_written(tool_call_id)
             await self._commit_passed(turns)
             return
         round = _staged(turns, tool_call_id)

@@ -138,6 +138,8 @@ class TransactionalLLMContext(LLMContext):
         self._interrupted = -1
         self._run_asked = False
         self._unseen: list[ToolRound] = []
+        # Calls that may outlive their turn and are not in the history yet, with their turns.
+        self._unwritten: dict[str, int] = {}
         self._warned_orphans: set[tuple[str, str]] = set()
         self.user_turn_open = False
         """Whether the user has the floor. Kept by the user aggregator."""
@@ -333,6 +335,7 @@ class TransactionalLLMContext(LLMContext):
             for call in calls:
                 self.report_stale(StaleWork("calls", epoch, call.tool_call_id))
             return round
+        self._unwritten.update({c.tool_call_id: epoch for c in calls if c.outlives_turn})
         self._tell(RoundStaged(round))
         return round
 
@@ -395,12 +398,21 @@ class TransactionalLLMContext(LLMContext):
         """
         self._turns.note_report(tool_call_id)
 
+    def note_written(self, tool_call_id: str) -> None:
+        """Note that a call which may outlive its turn is in the history.
+
+        Args:
+            tool_call_id: The call.
+        """
+        self._unwritten.pop(tool_call_id, None)
+
     def deliver(self, tool_call_id: str) -> None:
         """Note that the result of a call which may outlive its turn is in the history.
 
         Args:
             tool_call_id: The call.
         """
+        self.note_written(tool_call_id)
         self._apply(self._turns.deliver(tool_call_id))
 
     def mark_started(self, tool_call_id: str) -> None:
@@ -498,8 +510,11 @@ class TransactionalLLMContext(LLMContext):
 
     @property
     def runs_held(self) -> bool:
-        """Whether a round or a commit hook has to come first."""
-        return self.hooks_pending or any(self.is_live(round.epoch) for round in self._holding)
+        """Whether a round, a commit hook or a call that the model has just made comes first."""
+        if self.hooks_pending or any(self.is_live(round.epoch) for round in self._holding):
+            return True
+        # The model would make a call again that it does not find in the history.
+        return self.commits_in_order and any(self.is_live(e) for e in self._unwritten.values())
 
     def note_run(self) -> None:
         """Note that a run sees the history as it stands."""
