@@ -250,8 +250,9 @@ class TransactionalFlowManager(FlowManager):
         )
         if call.is_left_alone:
             # The rest of its round was cut. What it has found out is told, and no more.
+            self._calls.pop(call.tool_call_id, None)
             if call.node is not None:
-                self._drop(call)
+                self._come_to_nothing(call)
                 properties.run_llm = None
             return properties
         if call.node is not None:
@@ -306,7 +307,7 @@ class TransactionalFlowManager(FlowManager):
         is_stale = bool(moves) and _came_too_late(turns, round)
         if not moves or is_stale:
             for call in moves:
-                self._drop(call)
+                self._come_to_nothing(call)
             self._owe_for(turns, round, calls, conveys=is_stale)
             return
         chosen, *others = moves
@@ -373,14 +374,15 @@ class TransactionalFlowManager(FlowManager):
         if conveys or round.wants_run or len(silent) < len(round.tool_call_ids):
             self._owe(turns)
 
-    def _drop(self, call: "_Call") -> None:
-        """Have a decision come to nothing, and say so to the model."""
+    def _come_to_nothing(self, call: "_Call") -> None:
+        """Report a decision as stale, and to the model too if it knows of the call."""
         self._report_stale(call)
-        if call.turns.policy.late_result != "drop":
+        is_known = call.outlives_turn or not call.is_left_alone
+        if is_known and call.turns.policy.late_result != "drop":
             self._tell(
                 call.turns,
-                f"The user spoke before `{call.name}` had finished, so the conversation has not "
-                "moved on: it is still at the same step.",
+                f"Tool call {call.tool_call_id} (`{call.name}`) ended after the user had spoken, "
+                "so it has not moved the conversation to another step.",
             )
 
     def _report_stale(self, call: "_Call", reason: str = "the turn is over") -> None:
@@ -414,9 +416,8 @@ class TransactionalFlowManager(FlowManager):
         calls = [self._calls.pop(key) for key in round.tool_call_ids if key in self._calls]
         for call in calls:
             if call.has_reported and call.node is not None:
-                self._report_stale(call)
+                self._come_to_nothing(call)
             call.node = None
-            call.is_left_alone = True
         if isinstance(self._state, FlowState):
             self._state.take_back(
                 write for call in calls if not call.is_on_record for write in call.writes
@@ -576,7 +577,6 @@ class _Call:
         self.present: tuple[LLMContextMessage, ...] = ()
         self.has_reported = False
         self.wants_run = True
-        self.is_left_alone = False
         self.writes: list[Write] = []
         self._asked_in = turns.epoch
         self._round: ToolRound | None = None
@@ -599,12 +599,15 @@ class _Call:
         return self.round is not None and self.tool_call_id not in self.round.awaited
 
     @property
+    def is_left_alone(self) -> bool:
+        """Whether its round was dropped, with it or without it."""
+        round = self.round
+        return round is not None and round.state in (RoundState.ROLLED_BACK, RoundState.FENCED)
+
+    @property
     def is_dropped(self) -> bool:
         """Whether nothing that it does counts any more."""
-        round = self.round
-        if round is None or round.state not in (RoundState.ROLLED_BACK, RoundState.FENCED):
-            return False
-        return round.state is RoundState.FENCED or not self.outlives_turn
+        return self.is_left_alone and not self.outlives_turn
 
     @property
     def is_on_record(self) -> bool:

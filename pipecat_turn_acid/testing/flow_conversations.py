@@ -287,9 +287,13 @@ class Pizzeria:
             return said.say(f"A {ordered} pizza, is that right?")
         if "say_time" in request.tools:
             return said.say(f"You can collect the {size} pizza at eight.")
-        if request.recent:
+        made = {call.name for call in request.recent}
+        if _was_in_vain(request):
+            made.discard("choose_size")
+        missing = [name for name in self.variant.calls if name not in made]
+        if not missing:
             return said.say(f"I have looked into the {size} pizza.")
-        for name in self.variant.calls:
+        for name in missing:
             said = said.call(name, {"size": size})
         return said
 
@@ -307,7 +311,10 @@ class Pizzeria:
         return kept + [Fault(FaultKind.FLOW, problem) for problem in dict.fromkeys(problems)]
 
     def _is_excused(self, fault: Fault, outcome: Outcome) -> bool:
-        if self.variant.failing in ("missing key", "bad function") and fault.kind is FaultKind.ERROR:
+        if (
+            self.variant.failing in ("missing key", "bad function")
+            and fault.kind is FaultKind.ERROR
+        ):
             return True
         if fault.kind is FaultKind.DEAD_TURN:
             # A summary is asked for beside the conversation, and nobody hears it.
@@ -397,6 +404,12 @@ def _marked(messages: Sequence[Mapping[str, Any]]) -> str | None:
 def _size_in(text: str) -> str:
     found = re.findall("|".join(_SIZES), text)
     return found[-1] if found else ""
+
+
+def _was_in_vain(request: ChatRequest) -> bool:
+    """Whether the last call that leads on came to nothing, and the history says so."""
+    leading = [call.tool_call_id for call in request.calls if call.name == "choose_size"]
+    return bool(leading) and f"Tool call {leading[-1]} " in request.system
 
 
 def _last_size(request: ChatRequest) -> str:
@@ -520,6 +533,9 @@ long_edge = pizza(
 )
 """(x) An edge function that ends while the user is talking."""
 
+late_edge = pizza("late_edge", replace(_ONE_EDGE, edge=7.0), quiet=3.0)
+"""(x) An edge function that ends long after the user has said something else."""
+
 ALL: tuple[Conversation, ...] = (
     quick_edge,
     slow_edge,
@@ -544,5 +560,6 @@ ALL: tuple[Conversation, ...] = (
     speaking,
     speaking_cancels,
     long_edge,
+    late_edge,
 )
 """All of them."""
