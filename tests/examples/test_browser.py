@@ -31,6 +31,7 @@ from tests.examples.devtools import (
 pytestmark = pytest.mark.timeout(600)
 
 READY = "document.querySelector('#status').dataset.state === 'ready'"
+STILL = {"name": "prefers-reduced-motion", "value": "reduce"}
 RUNNING = "[...document.querySelectorAll('#rounds > [data-state=staged]')].some(r => {what})"
 
 
@@ -73,6 +74,7 @@ async def keep_screenshots(page: Page, name: str) -> None:
 
 async def connect(page: Page) -> None:
     await page.resize(1280, 860)
+    await page.send("Emulation.setEmulatedMedia", features=[STILL])
     await page.click("#connect")
     await page.until(READY)
 
@@ -259,7 +261,7 @@ def test_the_page_is_accessible_and_fits_a_phone(address: str):
         for scheme in ("light", "dark"):
             await page.send(
                 "Emulation.setEmulatedMedia",
-                features=[{"name": "prefers-color-scheme", "value": scheme}],
+                features=[STILL, {"name": "prefers-color-scheme", "value": scheme}],
             )
             assert await page.run(CONTRASTS) == []
         for width in (320, 390, 1280):

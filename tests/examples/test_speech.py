@@ -10,7 +10,7 @@ spoken by eSpeak NG with the time of each word, and are played at the pace of sp
 
 import asyncio
 import copy
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(900)
 OFFSETS = [tenths / 10 for tenths in range(0, 140, 5)]
 """When the caller speaks again, in seconds from the end of the first sentence."""
 
-QUIET_SECS = 5.0
+QUIET_SECS = 3.0
 
 
 class OnceHeard:
@@ -115,12 +115,15 @@ class Listener(BaseObserver):
             elif isinstance(data.frame, InterruptionFrame):
                 self.words.append("|")
 
-    async def until_quiet(self) -> None:
-        """Wait until no word has been played for a while."""
-        with suppress(TimeoutError):
-            while True:
-                self._said.clear()
+    async def until_quiet(self, is_busy: Callable[[], bool]) -> None:
+        """Wait until no word has been played for a while, and the bot is not busy."""
+        quiet = False
+        while not quiet:
+            self._said.clear()
+            try:
                 await asyncio.wait_for(self._said.wait(), QUIET_SECS)
+            except TimeoutError:
+                quiet = not is_busy()
 
 
 def hold(espeak: voice.EspeakVoice, first: str, second: str, offset: float) -> Call:
@@ -157,13 +160,14 @@ def hold(espeak: voice.EspeakVoice, first: str, second: str, offset: float) -> C
         await asyncio.sleep(offset)
         await transport.play(line.read_recording(SPEECH / f"{second}.wav"))
 
-        await listener.until_quiet()
-        assert all(record.outcome is not Outcome.OPEN for record in server.requests)
         (assistant,) = worker._iter_processors(
             worker._pipeline, TransactionalLLMAssistantAggregator
         )
         context = assistant.context
         assert isinstance(context, TransactionalLLMContext)
+        await listener.until_quiet(
+            lambda: bool(context.staged) or any(r.outcome is Outcome.OPEN for r in server.requests)
+        )
         call = Call(
             history=[copy.deepcopy(dict(m)) for m in context.get_messages() if isinstance(m, dict)],
             said=" ".join(listener.words),

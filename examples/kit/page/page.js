@@ -247,7 +247,7 @@ function showRound({ number, epoch, state, calls }) {
   for (const { name, arguments: given, has_side_effects } of calls) {
     const line = element("li", "", "");
     line.append(element("code", "", `${name}(${inWords(given)})`));
-    if (has_side_effects) line.append(" has side effects");
+    if (has_side_effects) line.append(" ", element("span", "hint", "has side effects"));
     list.append(line);
   }
   item.replaceChildren(
