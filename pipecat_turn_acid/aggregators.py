@@ -308,7 +308,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self._passed: dict[ToolRound, set[str]] = {}
         self._on_committed: dict[ToolRound, list[Callable[[], Awaitable[None]]]] = {}
         self._images: dict[ToolRound, list[UserImageRawFrame]] = {}
-        self._cancelled_early: set[str] = set()
+        self._cancelled_early: dict[str, FunctionCallCancelFrame] = {}
         self._groups: dict[str, ToolRound] = {}
         self._asked_in: dict[str, int] = {}
         # Set when a turn ends: what is still said belongs to the turn that is over.
@@ -467,6 +467,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             await super()._handle_function_call_in_progress(frame)
             turns.note_written(tool_call_id)
             await self._commit_passed(turns)
+            if cancelled := self._cancelled_early.pop(tool_call_id, None):
+                await self._handle_function_call_cancel(cancelled)
             return
         round = _staged(turns, tool_call_id)
         if round is None and epoch_of(frame) is None and turns.is_live(epoch):
@@ -478,9 +480,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             self._function_calls_in_progress.pop(tool_call_id, None)
             return
         self._function_calls_in_progress[tool_call_id] = frame
-        if tool_call_id in self._cancelled_early:
-            self._cancelled_early.discard(tool_call_id)
-            await self._pass_by(turns, round, tool_call_id)
+        if cancelled := self._cancelled_early.pop(tool_call_id, None):
+            await self._handle_function_call_cancel(cancelled)
 
     def _stage_from_in_progress(
         self, turns: TransactionalLLMContext, frame: FunctionCallInProgressFrame, epoch: int
@@ -556,9 +557,13 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             turns.deliver(tool_call_id)
             await self._call_hooks_and_pay(turns)
             return
-        round = _staged(turns, tool_call_id)
-        if round is None:
+        round = turns.find_round(tool_call_id)
+        if round is None or not _is_running(round, tool_call_id):
             self._function_calls_in_progress.pop(tool_call_id, None)
+            return
+        if in_progress is None:
+            # The cancellation has overtaken the call, which is behind the words before it.
+            self._cancelled_early[tool_call_id] = frame
             return
         if tool_call_id in round.unanswered:
             # A stock service: the frame is all that tells.
@@ -572,11 +577,6 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                 epoch=round.epoch,
                 wants_run=frame.run_llm,
             )
-        if in_progress is None:
-            # The cancellation has overtaken the call, which is behind the words before it.
-            self._cancelled_early.add(tool_call_id)
-            return
-        self._function_calls_in_progress.pop(tool_call_id, None)
         await self._pass_by(turns, round, tool_call_id)
 
     async def _pass_by(
@@ -860,7 +860,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         """Take a round's calls off the list of running calls."""
         for tool_call_id in round.awaited:
             self._function_calls_in_progress.pop(tool_call_id, None)
-            self._cancelled_early.discard(tool_call_id)
+            self._cancelled_early.pop(tool_call_id, None)
         self._groups = {g: r for g, r in self._groups.items() if r is not round}
 
     def _emit(self, event_name: str, *args: Any) -> None:
@@ -970,6 +970,13 @@ def _stamp_run(
         stamp(frame, turns.epoch)
         if is_owed:
             frame.metadata[OWED_KEY] = True
+
+
+def _is_running(round: ToolRound, tool_call_id: str) -> bool:
+    """Whether a call may still end: its round was neither dropped nor has it the result."""
+    if round.state is RoundState.OUTLIVING:
+        return tool_call_id not in round.awaited
+    return round.state in (RoundState.STAGED, RoundState.COMPLETE)
 
 
 def _staged(turns: TransactionalLLMContext, tool_call_id: str) -> ToolRound | None:
