@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pipecat_turn_acid.core import (
     ROUND_TRANSITIONS,
@@ -37,10 +38,10 @@ ROUND_STARTS = {
     RoundState.FENCED: "the turn is over",
 }
 
-Transitions = Mapping[StrEnum, Mapping[StrEnum, StrEnum]]
+Transitions = Mapping[Any, Mapping[Any, StrEnum]]
 
 
-def diagram(table: Transitions, starts: Mapping[StrEnum, str]) -> str:
+def diagram(table: Transitions, starts: Mapping[Any, str]) -> str:
     """A table of moves as a Mermaid state diagram."""
     lines = ["```mermaid", "stateDiagram-v2"]
     for state, moves in table.items():
