@@ -205,11 +205,13 @@ class _Judge:
         return all(run and run.ended_tick is not None and run.ended_tick < before for run in runs)
 
     def _surely_incomplete(self, ids: list[str], end: Mark) -> bool:
+        sound = self._first_sound_before(end)
+
         def late(run: ToolRun | None) -> bool:
             if run is None or run.ended is None or run.ended_tick is None:
                 return True
             if run.ending == "cancelled":  # by the barge-in, unless it was earlier
-                return run.ended > end.at - _SAME_INSTANT
+                return run.ended > end.at - _SAME_INSTANT and run.ended_tick >= sound.tick
             return run.ended_tick > end.tick
 
         return any(late(self._runs.get(call_id)) for call_id in ids)
