@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from examples.demo import needs
+from examples.kit import services
 
 _KEYS: Final = {
     "DAILY_API_KEY": "the key of a Daily account, from https://dashboard.daily.co/developers",
@@ -58,11 +59,15 @@ def missing(arguments: Sequence[str]) -> str:
             f"Pipecat's {transport} transport is not installed. "
             f"Run `make setup`, or: pip install 'pipecat-ai[{transport},runner]'"
         )
+    try:
+        services.check()
+    except services.SettingError as error:
+        lines.append(str(error))
     if _uses_local_audio():
         lines += [f"{p.what}. {p.remedy}" for p in needs.missing_audio(Path(), [])]
     return "\n".join(lines)
 
 
 def _uses_local_audio() -> bool:
-    local = {os.environ.get(name) or "local" for name in ("STT", "TTS")} == {"local"}
-    return local or not os.environ.get("OPENAI_API_KEY")
+    asked = {os.environ.get(name) or "local" for name in ("STT", "TTS")}
+    return "local" in asked or not os.environ.get("OPENAI_API_KEY")

@@ -49,6 +49,16 @@ async def endpoint() -> AsyncIterator[Endpoint]:
         yield Endpoint("scripted", base_url)
 
 
+def check() -> None:
+    """Find out whether what the environment asks for exists.
+
+    Raises:
+        SettingError: It does not.
+    """
+    _chosen("STT", _STT)
+    _chosen("TTS", _TTS)
+
+
 def ears(at: Endpoint) -> STTService:
     """Create the speech recognition that ``STT`` names.
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -250,15 +250,19 @@ async def _devtools_port(file: Path, process: asyncio.subprocess.Process) -> int
 
 @contextmanager
 def running(
-    *command: str, ready: str, log: Path, within: float = 120, **environment: str
+    *command: str,
+    ready: str,
+    log: Path,
+    within: float = 120,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of ours as a user would, from when it says that it is ready."""
+    """Run a program as a user would, with these settings, once it says that it is ready."""
     inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, *command],
             cwd=ROOT,
-            env=inherited | environment,
+            env=inherited | dict(settings or {}),
             stdout=out,
             stderr=subprocess.STDOUT,
             preexec_fn=hurry,

@@ -82,9 +82,11 @@ def test_the_bot_makes_a_room_and_joins_it(tmp_path: Path):
                 *("-m", "examples.daily_bot", "-t", "daily", "--port", str(port)),
                 ready="Uvicorn running",
                 log=log,
-                DAILY_API_KEY="daily-key",
-                DAILY_API_URL=daily.url,
-                OPENAI_API_KEY="openai-key",
+                settings={
+                    "DAILY_API_KEY": "daily-key",
+                    "DAILY_API_URL": daily.url,
+                    "OPENAI_API_KEY": "openai-key",
+                },
             )
             process = await asyncio.to_thread(bot.__enter__)
             try:

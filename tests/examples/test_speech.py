@@ -143,6 +143,7 @@ def hold(espeak: voice.EspeakVoice, first: str, second: str, offset: float) -> C
             shop=shop,
             clock=virtual_time.VirtualClock(),
             observers=[listener],
+            enable_turn_tracking=False,
             idle_timeout_secs=None,
         )
         started = asyncio.Event()

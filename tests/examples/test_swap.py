@@ -86,8 +86,7 @@ def requests_of(bot: str, folder: Path) -> list[list[dict[str, Any]]]:
                 *(bot, "-t", "webrtc", "--port", str(port)),
                 ready="Uvicorn running",
                 log=folder / "bot.log",
-                OPENAI_BASE_URL=base_url,
-                OPENAI_API_KEY="scripted",
+                settings={"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "scripted"},
             )
             await asyncio.to_thread(process.__enter__)
             try:

@@ -6,6 +6,7 @@
 
 const RTVI_VERSION = "2.2.0";
 const PING_MS = 1000; // Pipecat takes a client for gone after 3 s.
+const PATIENCE_MS = 60000; // The first call loads the models.
 
 const $ = (id) => document.getElementById(id);
 let call = null;
@@ -17,6 +18,9 @@ async function connect() {
   say("connecting", "Connecting …");
   const here = { pc: null, channel: null, microphone: null, ping: 0, id: "", waiting: [] };
   call = here;
+  here.patience = setTimeout(() => {
+    if (here === call) hangUp("The bot does not answer. Its terminal says why.");
+  }, PATIENCE_MS);
   try {
     here.microphone = await openMicrophone();
     const session = await post("/start", { transport: "webrtc" });
@@ -95,6 +99,7 @@ function hangUp(problem) {
   const here = call;
   call = null;
   clearInterval(here?.ping);
+  clearTimeout(here?.patience);
   here?.microphone?.stop();
   here?.channel?.close();
   here?.pc?.close();
@@ -107,6 +112,7 @@ function say(state, text) {
   $("status").textContent = text;
   $("status").dataset.state = state;
   $("connect").textContent = state === "idle" ? "Connect" : "Hang up";
+  $("mute").setAttribute("aria-pressed", "false");
   $("mute").hidden = state !== "ready" || !call?.microphone;
   for (const field of $("write").elements) field.disabled = state !== "ready";
 }
@@ -131,6 +137,7 @@ function receive(here, message) {
       else if (message.message?.type === "renegotiate") negotiate(here).catch(() => {});
       break;
     case "bot-ready":
+      clearTimeout(here.patience);
       say("ready", here.microphone ? "Connected: speak" : "Connected: type");
       break;
     case "user-input":
@@ -310,6 +317,8 @@ function follow(list) {
 // --- the controls ---------------------------------------------------------------------------
 
 $("connect").addEventListener("click", () => (call ? hangUp() : connect()));
+
+addEventListener("pagehide", () => call && hangUp());
 
 $("mute").addEventListener("click", () => {
   const { microphone } = call;
