@@ -36,7 +36,7 @@ from pipecat_turn_acid.core import (
     repair,
     require_messages,
 )
-from pipecat_turn_acid.core.messages import uses_id
+from pipecat_turn_acid.core.messages import split_rounds, uses_id
 from pipecat_turn_acid.events import (
     HistoryRepaired,
     HookFailed,
@@ -700,7 +700,10 @@ class TransactionalLLMContext(LLMContext):
         )
         if llm_specific_filter is None:
             return messages
-        return repair(messages)[0]
+        sound = repair(messages)[0]
+        # Gemini wants as many results in a turn as there were calls in the turn before, and its
+        # adapter makes a turn of each message.
+        return split_rounds(sound) if llm_specific_filter == "google" else sound
 
     def check(self) -> tuple[Orphan, ...]:
         """Find calls and results in the history that have come apart.

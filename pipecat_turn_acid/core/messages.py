@@ -315,6 +315,37 @@ def _results_behind(messages: Sequence[object], index: int) -> list[int]:
     return found
 
 
+def split_rounds(messages: Sequence[object]) -> list[Any]:
+    """Give each call a message of its own, with its result behind it.
+
+    Args:
+        messages: A sound history. It is not changed.
+
+    Returns:
+        The same history with as many calls as results in a row everywhere.
+    """
+    split: list[Any] = []
+    used: set[int] = set()
+    for index, message in enumerate(messages):
+        if index in used:
+            continue
+        calls = cast(Message, message).get("tool_calls") if isinstance(message, dict) else None
+        if not isinstance(calls, list) or len(cast(list[object], calls)) < 2:
+            split.append(message)
+            continue
+        behind = _results_behind(messages, index)
+        for number, call in enumerate(cast(list[object], calls)):
+            # Words stand with the first call.
+            own = message if not number else {"role": "assistant"}
+            split.append({**cast(Message, own), "tool_calls": [call]})
+            tool_call_id = call.get("id") if is_mapping(call) else None
+            place = next((i for i in behind if _answers(messages[i], tool_call_id)), None)
+            if place is not None and place not in used:
+                used.add(place)
+                split.append(messages[place])
+    return split
+
+
 def _answers(message: object, tool_call_id: object) -> bool:
     if not isinstance(message, dict):
         return False
