@@ -13,7 +13,7 @@ speak, barges in where it is told to, waits until everything is at rest, and ret
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -118,6 +118,7 @@ class Conversation:
             without regard to case.
         extra_answers: How many answers more than one a turn may get, for what the bot is told
             to say beside answering.
+        forgets: Whether the bot may drop the beginning of the history, as flows that reset do.
         second_barge_in: What the user says when barging in once more.
         cue: What else happens in the instant of a barge-in, before the user is heard.
         ending: End the session instead of barging in: ``end`` lets it end by itself, ``cancel``
@@ -129,7 +130,9 @@ class Conversation:
         user_params: Returns keyword arguments for the user aggregator's parameters.
         assemble: Returns the processors of the pipeline, in order, from the parts of the bot; it
             may replace the parts. None for the usual pipeline.
-        prepare: Called with the bot before it starts, for flows and the like.
+        prepare: Called with the bot when its pipeline has started, for flows and the like.
+        keep: Returns what the outcome is to keep of the bot beside the rest, as plain data.
+        check: Returns what is wrong with an outcome by the conversation's own rules, in words.
         inspect: Called with the bot at rest; what it returns is kept in ``Outcome.found``.
         judged: Called with the outcome and the faults that were found in it; returns the faults
             that count, its own included.
@@ -145,6 +148,7 @@ class Conversation:
     tools: tuple[Tool, ...] = ()
     expects: str = ""
     extra_answers: int = 0
+    forgets: bool = False
     second_barge_in: str = "Hello? Are you there?"
     cue: "Callable[[Bot], Awaitable[None]] | None" = None
     ending: Literal["", "end", "cancel"] = ""
@@ -156,6 +160,8 @@ class Conversation:
     prepare: "Callable[[Bot], Awaitable[None]] | None" = None
     inspect: "Callable[[Bot], Any] | None" = None
     judged: "Callable[[Outcome, list[Any]], list[Any]] | None" = None
+    keep: "Callable[[Bot], Any] | None" = None
+    check: "Callable[[Outcome], Iterable[str]] | None" = None
     during: "tuple[tuple[float, Callable[[Bot], Awaitable[None]]], ...]" = ()
     quiet: float = 2.0
     limit: float = 90.0
@@ -178,7 +184,8 @@ class Kit:
         transactional: Whether what is not replaced comes from ``pipecat_turn_acid``.
         policy: The ``TurnPolicy``, for constructors that take one.
         replaced: Classes that take the place of the usual ones, by the name of the part:
-            ``context``, ``pair``, ``llm``, ``flow_manager``.
+            ``context``, ``pair``, ``llm``, ``flow_manager``; also ``server`` and ``connect``, for
+            another protocol, see :mod:`pipecat_turn_acid.testing.providers`.
     """
 
     name: str
@@ -373,12 +380,14 @@ class Outcome:
         muted: Whether the user was muted at any time while speaking.
         requests: The requests to the model.
         history: The context's messages at rest.
+        specific: What stands between them for one provider alone, such as its signatures.
         heard: The words that were played, in order.
         runs: The calls of tools, as the tools saw them.
         events: What the aggregators reported.
         errors: The errors that reached the ends of the pipeline.
         in_progress: ``has_function_calls_in_progress`` at rest.
         found: What ``Conversation.inspect`` returned.
+        kept: What the conversation's ``keep`` returned.
         rested: Whether the bot came to rest at all.
         first: The moment from which on a barge-in makes sense.
         last: The moment of the last activity.
@@ -399,12 +408,14 @@ class Outcome:
     muted: bool = False
     requests: list[Request] = field(default_factory=list)
     history: list[Message] = field(default_factory=list)
+    specific: list[Any] = field(default_factory=list)
     heard: list[Word] = field(default_factory=list)
     runs: list[ToolRun] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     in_progress: bool = False
     found: Any = None
+    kept: Any = None
     rested: bool = True
     first: Mark = Mark(0.0, 0)
     last: Mark = Mark(0.0, 0)
@@ -465,7 +476,7 @@ class Bot:
         """
         self.conversation = conversation
         self.kit = kit
-        self.server = ScriptedChatServer(conversation.script())
+        self.server = kit.replaced.get("server", ScriptedChatServer)(conversation.script())
         self.toolbox = Toolbox(conversation.tools, self._now)
         voice = Voice()
         self.transport = ScriptedTransport(voice=voice, audio=conversation.voice != "text")
@@ -478,7 +489,7 @@ class Bot:
         self.aggregators = kit.make(
             "pair", self.context, user_params=LLMUserAggregatorParams(**params)
         )
-        self.llm = _connected_llm(kit, self.server, conversation)
+        self.llm = kit.replaced.get("connect", connected_llm)(kit, self.server, conversation)
         self.toolbox.register(self.llm, marks=kit.transactional)
         self.tts = {
             "words": lambda: ScriptedTTSService(voice=voice),
@@ -535,8 +546,14 @@ def _tools(tools: tuple[Tool, ...]) -> dict[str, Any]:
     return {"tools": ToolsSchema(standard_tools=[tool.schema for tool in tools])}
 
 
-def _connected_llm(kit: Kit, server: ScriptedChatServer, conversation: Conversation) -> Any:
-    """Make the LLM service with a client that leads to the server, and with no other."""
+def connected_llm(kit: Kit, server: ScriptedChatServer, conversation: Conversation) -> Any:
+    """Make the LLM service with a client that leads to the server, and with no other.
+
+    Args:
+        kit: What the bot is built from.
+        server: The model's server.
+        conversation: What is played.
+    """
     plain = kit.part("llm")
 
     class Connected(plain):
@@ -654,14 +671,15 @@ class _Stage:
         conversation, outcome = self.conversation, self.outcome
         bot = self._bot = Bot(conversation, outcome.kit)
         self._observe(bot)
-        if conversation.prepare:
-            await conversation.prepare(bot)
         started = asyncio.Event()
         bot.worker.add_event_handler("on_pipeline_started", lambda *_: started.set())
         runner = WorkerRunner(handle_sigint=False, check_dangling_tasks=False, name="runner")
         await runner.add_workers(bot.worker)
         running = asyncio.get_running_loop().create_task(runner.run())
         await started.wait()
+        if conversation.prepare:
+            await conversation.prepare(bot)
+            await self._rest()
         for seconds, action in conversation.during:
             self._cue(_later(seconds, action, bot))
         for number, text in enumerate(conversation.says):
@@ -695,8 +713,12 @@ class _Stage:
 
     def _keep(self, bot: Bot) -> None:
         outcome = self.outcome
-        outcome.history = copy.deepcopy(list(bot.context.get_messages()))
+        messages = copy.deepcopy(list(bot.context.get_messages()))
+        outcome.history = [m for m in messages if isinstance(m, dict)]
+        outcome.specific = [m.message for m in messages if not isinstance(m, dict)]
         outcome.in_progress = bot.aggregators.assistant().has_function_calls_in_progress
+        if self.conversation.keep:
+            outcome.kept = self.conversation.keep(bot)
         outcome.said = [
             Said(
                 said.text,

@@ -243,18 +243,18 @@ class ScriptedChatServer:
 
     # --- in process ---
 
-    def http_client(self, **options: Any) -> Any:
+    def http_client(self, family: str | None = None, **options: Any) -> Any:
         """Create an HTTP client that reaches this server, and only this server, without sockets.
 
-        It is of the family that the installed ``openai`` builds on (httpx or httpx2).
-
         Args:
+            family: The HTTP library, ``httpx`` or ``httpx2``; the one that the installed
+                ``openai`` builds on if None.
             **options: Passed to the client.
 
         Returns:
             An ``AsyncClient``.
         """
-        return http_client(self.dispatch, self._sending, **options)
+        return http_client(self.dispatch, self._sending, family=family, **options)
 
     def client(self, **options: Any) -> "AsyncOpenAI":
         """Create an ``openai`` client that reaches this server without sockets.
@@ -434,9 +434,8 @@ class ScriptedChatServer:
 
     async def _respond(self, record: RequestRecord) -> HttpResponse:
         if record.findings and self._strict:
-            fault = record.findings[0]
             record.close(Outcome.REFUSED, self._now())
-            return failure(400, fault.message, code=fault.code, param=fault.param)
+            return self.refusal(record.findings[0])
         chat = ChatRequest(record.body, record.number)
         try:
             reply = self._answer(chat)
@@ -448,15 +447,27 @@ class ScriptedChatServer:
             record.error = error
             record.close(Outcome.BROKEN, self._now())
             return failure(500, f"The script failed: {error!r}", retry_after=None)
+        return await self._begin(record, self.encode(reply, chat, record), streamed=chat.stream)
+
+    def refusal(self, fault: Finding) -> HttpResponse:
+        """Answer a request that the provider would refuse. Overridden for other providers.
+
+        Args:
+            fault: What it would refuse it for.
+        """
+        return failure(400, fault.message, code=fault.code, param=fault.param)
+
+    def encode(self, reply: Reply, chat: ChatRequest, record: RequestRecord) -> Iterator[Step]:
+        """Encode a reply in the provider's protocol. Overridden for other providers.
+
+        Args:
+            reply: The reply, resolved for the request.
+            chat: The request.
+            record: Its record.
+        """
         encode = stream if chat.stream else completion
-        steps = encode(
-            reply,
-            chat,
-            created=_CREATED + int(record.received_at),
-            pace=self._pace,
-            call_ids=self._call_ids,
-        )
-        return await self._begin(record, steps, streamed=chat.stream)
+        created = _CREATED + int(record.received_at)
+        return encode(reply, chat, created=created, pace=self._pace, call_ids=self._call_ids)
 
     async def _begin(
         self, record: RequestRecord, steps: Iterator[Step], *, streamed: bool

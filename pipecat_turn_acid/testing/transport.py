@@ -24,19 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["http_client", "settle_platform"]
 
 
-def http_client(dispatch: Handler, sending: set[asyncio.Task[None]], **options: Any) -> Any:
+def http_client(
+    dispatch: Handler,
+    sending: set[asyncio.Task[None]],
+    *,
+    family: str | None = None,
+    **options: Any,
+) -> Any:
     """Create an HTTP client whose every request goes to one handler.
 
     Args:
         dispatch: The handler.
         sending: Where the tasks stand that are sending a response, while they do.
+        family: The HTTP library; the one that the installed ``openai`` builds on if None.
         **options: Passed to the client.
 
     Returns:
-        An ``AsyncClient`` of the family that the installed ``openai`` builds on.
+        An ``AsyncClient``.
     """
-    family: Any = _http_family()
-    return family.AsyncClient(transport=_transport_class(family)(dispatch, sending), **options)
+    library: Any = importlib.import_module(family) if family else _http_family()
+    return library.AsyncClient(transport=_transport_class(library)(dispatch, sending), **options)
 
 
 def settle_platform(client: "AsyncOpenAI") -> "AsyncOpenAI":
