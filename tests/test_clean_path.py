@@ -9,7 +9,7 @@ import pytest
 from pipecat_turn_acid import TurnJournal
 from pipecat_turn_acid.journal import JournalEvent
 from pipecat_turn_acid.testing import conversations
-from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, play
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, play, usual_pipeline
 
 
 @pytest.mark.parametrize("conversation", conversations.FIVE, ids=lambda one: one.name)
@@ -17,10 +17,11 @@ def test_without_a_barge_in_nothing_is_fenced_rolled_back_or_repaired(conversati
     """A run that is asked for twice would be fenced once, and is not asked for twice."""
     journal = TurnJournal()
 
-    async def watch(bot):
+    def watched_pipeline(bot):
         journal.watch(bot.aggregators)
+        return usual_pipeline(bot)
 
-    play(conversation.but(prepare=watch), TRANSACTIONAL)
+    play(conversation.but(assemble=watched_pipeline), TRANSACTIONAL)
 
     happened = {entry.event for entry in journal.entries}
     assert JournalEvent.RESPONSE_ENDED in happened

@@ -44,7 +44,7 @@ from pipecat_turn_acid import (
     side_effects,
 )
 from pipecat_turn_acid.core import InvalidMessageError
-from pipecat_turn_acid.testing import conversations
+from pipecat_turn_acid.testing import conversations, scenarios
 from pipecat_turn_acid.testing.checks import check_history, check_request
 from pipecat_turn_acid.testing.conversation import (
     STOCK,
@@ -54,12 +54,23 @@ from pipecat_turn_acid.testing.conversation import (
     Tick,
     describe_message,
     play,
+    usual_pipeline,
 )
 from pipecat_turn_acid.testing.script import Script
 from pipecat_turn_acid.testing.tools import Behaviour, Tool
 
 KITS = (STOCK, TRANSACTIONAL)
 LOOK_UP = (Tool("look_up", seconds=0.5),)
+
+
+def setting_up(prepare):
+    """The usual pipeline of a bot, once ``prepare`` has seen to it."""
+
+    def assemble(bot):
+        prepare(bot)
+        return usual_pipeline(bot)
+
+    return assemble
 
 
 def one_call(*replies, tools=LOOK_UP, **changes):
@@ -85,7 +96,7 @@ def looked_up(result=None, *, properties=None, times=(0.5,), **changes):
     """A conversation whose tool reports ``result``; one call for each time it takes."""
     tools = tuple(Tool(f"look_up_{n}", seconds=t) for n, t in enumerate(times))
 
-    async def prepare(bot):
+    def prepare(bot):
         for n, tool in enumerate(tools):
 
             async def handle(params, tool=tool, n=n):
@@ -98,7 +109,7 @@ def looked_up(result=None, *, properties=None, times=(0.5,), **changes):
             bot.llm.register_function(tool.name, handle)
 
     calls = [(tool.name, {}) for tool in tools]
-    return one_call(*calls, tools=tools, prepare=prepare, **changes)
+    return one_call(*calls, tools=tools, assemble=setting_up(prepare), **changes)
 
 
 def contents(outcome, role="tool"):
@@ -228,6 +239,14 @@ def test_a_call_that_times_out_is_answered_with_a_text_that_says_so():
     assert len(ours.requests) == 2
 
 
+def test_a_deadline_that_passes_while_the_words_before_the_call_are_said_is_kept():
+    """In stock the cancellation overtakes the call, which then runs for ever."""
+    stock, ours = (play(scenarios.timeout, kit) for kit in KITS)
+
+    assert contents(stock) == ["IN_PROGRESS"] and stock.in_progress
+    assert "timed out" in contents(ours)[0] and not ours.in_progress
+
+
 def test_a_call_that_the_application_cancels_is_answered_with_a_text_that_says_so():
     async def cancel(bot):
         await bot.llm.cancel_function_calls()
@@ -295,10 +314,10 @@ def test_a_history_with_an_orphan_is_sent_repaired():
         ],
     }
 
-    async def load(bot):
+    def load(bot):
         bot.context.add_message(orphan)
 
-    conversation = conversations.talk.but(prepare=load, voice="text")
+    conversation = conversations.talk.but(assemble=setting_up(load), voice="text")
     stock, ours = (play(conversation, kit) for kit in KITS)
 
     assert stock.requests[0].status == 400
@@ -386,9 +405,40 @@ def test_what_comes_after_the_interruption_is_in_no_later_message(straggler):
             await bot.aggregators.assistant().queue_frame(frame, FrameDirection.DOWNSTREAM)
 
     for kit in KITS:
-        conversation = conversations.talk.but(during=((5.5, straggle),))
-        outcome = play(conversation, kit, At(5.0))
-        assert ("Straggler" in repr(outcome.history)) is (kit is STOCK)
+        shown = []
+
+        async def look(bot, shown=shown):
+            shown.append(repr(bot.context.get_messages()))
+
+        play(conversations.talk.but(during=((5.5, straggle), (9.5, look))), kit, At(5.0))
+        assert ("Straggler" in shown[0]) is (kit is STOCK)
+
+
+def test_an_image_that_comes_for_a_cut_call_is_not_remembered():
+    """Nobody has asked for it in the turn that it would land in."""
+    for kit in KITS:
+        tasks = []
+
+        def prepare(bot, tasks=tasks):
+            async def look(params):
+                request = UserImageRequestFrame(user_id="user", tool_call_id=params.tool_call_id)
+                image = UserImageRawFrame(
+                    image=b"\x00" * 12, size=(2, 2), format="RGB", append_to_context=True
+                )
+                image.request = request
+
+                async def arrive():
+                    await asyncio.sleep(4.0)
+                    await bot.aggregators.assistant().queue_frame(image, FrameDirection.DOWNSTREAM)
+
+                tasks.append(asyncio.create_task(arrive()))
+                await asyncio.sleep(30.0)
+
+            bot.llm.register_function("look_up", look)
+
+        outcome = play(one_call(("look_up", {}), assemble=setting_up(prepare)), kit, At(3.0))
+        remembered = any(isinstance(content, list) for content in contents(outcome, "user"))
+        assert remembered is (kit is STOCK)
 
 
 def test_a_cut_call_with_side_effects_stays_on_record():
@@ -442,14 +492,14 @@ def with_a_late_copy():
         got.clear()
         await bot.llm.queue_frame(old, FrameDirection.DOWNSTREAM)
 
-    async def prepare(bot):
+    def prepare(bot):
         def note(_, frame):
             if isinstance(frame, InterruptionFrame):
                 got.append(frame)
 
         bot.aggregators.assistant().add_event_handler("on_before_process_frame", note)
 
-    return got, conversations.talk.but(prepare=prepare, during=((9.0, come_again),))
+    return got, conversations.talk.but(assemble=setting_up(prepare), during=((9.0, come_again),))
 
 
 def test_a_late_copy_of_an_interruption_is_not_passed_on():
@@ -530,6 +580,28 @@ def test_a_run_that_waited_for_a_user_who_said_nothing_is_made_by_itself():
     assert contents(ours, "assistant") == ["Order 4471 has been shipped."]
 
 
+def test_a_user_who_said_nothing_and_cut_a_bot_that_was_thinking_again_is_asked_to_repeat():
+    """Stock takes a bot that runs on a tool's result for one that waits, and stays silent."""
+    stock, ours = (play(conversations.order, kit, At(5.6), false_start=True) for kit in KITS)
+
+    assert len(stock.requests) == 2
+    assert len(ours.requests) == 3
+    assert "ask them to repeat" in contents(ours, "developer")[0]
+
+
+def test_a_run_that_is_asked_for_before_a_call_that_outlives_its_turn_is_written_waits_for_it():
+    """The model would not find the call in the history, and would make it again."""
+
+    async def ask(bot):
+        await bot.queue(LLMRunFrame())
+
+    conversation = scenarios.outliving.but(during=((3.6, ask),))
+    stock, ours = (play(conversation, kit) for kit in KITS)
+
+    assert len(stock.runs) == 2
+    assert len(ours.runs) == 1
+
+
 def test_a_run_of_a_turn_that_is_over_is_not_made_and_has_no_frames():
     """What was asked for by a turn that the user has cut never reaches the model."""
     for kit in KITS:
@@ -541,13 +613,13 @@ def test_a_run_of_a_turn_that_is_over_is_not_made_and_has_no_frames():
             seen.clear()
             await bot.llm.queue_frame(frame, FrameDirection.DOWNSTREAM)
 
-        async def prepare(bot, seen=seen):
+        def prepare(bot, seen=seen):
             bot.aggregators.assistant().add_event_handler(
                 "on_before_process_frame", lambda _, frame: seen.append(type(frame))
             )
 
         conversation = conversations.talk.but(
-            prepare=prepare, during=((6.5, ask_late),), voice="text"
+            assemble=setting_up(prepare), during=((6.5, ask_late),), voice="text"
         )
         outcome = play(conversation, kit, At(2.1))
 
@@ -580,7 +652,7 @@ def test_on_context_updated_is_called_once_the_whole_round_is_in_the_history():
         shown = []
         tools = (Tool("quick", seconds=0.2), Tool("slow", seconds=0.8))
 
-        async def prepare(bot, shown=shown):
+        def prepare(bot, shown=shown):
             async def quick(params):
                 async def updated():
                     shown.append([describe_message(m) for m in bot.context.get_messages()])
@@ -591,7 +663,7 @@ def test_on_context_updated_is_called_once_the_whole_round_is_in_the_history():
 
             bot.llm.register_function("quick", quick)
 
-        play(one_call(("quick", {}), ("slow", {}), tools=tools, prepare=prepare), kit)
+        play(one_call(("quick", {}), ("slow", {}), tools=tools, assemble=setting_up(prepare)), kit)
         seen[kit.name] = shown[0]
 
     assert "tool      IN_PROGRESS [call_0002]" in seen["stock"]
@@ -606,7 +678,7 @@ def test_on_context_updated_of_a_round_that_was_rolled_back_is_not_called():
     for kit in KITS:
         tools = (Tool("quick", seconds=0.2), Tool("slow", seconds=5.0))
 
-        async def prepare(bot, kit=kit):
+        def prepare(bot, kit=kit):
             async def quick(params):
                 async def updated():
                     called[kit.name].append(True)
@@ -616,7 +688,9 @@ def test_on_context_updated_of_a_round_that_was_rolled_back_is_not_called():
 
             bot.llm.register_function("quick", quick)
 
-        conversation = one_call(("quick", {}), ("slow", {}), tools=tools, prepare=prepare)
+        conversation = one_call(
+            ("quick", {}), ("slow", {}), tools=tools, assemble=setting_up(prepare)
+        )
         play(conversation, kit, At(3.0))
 
     assert called == {"stock": [True], "transactional": []}
@@ -628,7 +702,7 @@ def test_an_image_that_a_call_has_fetched_stands_behind_the_whole_round():
     for kit in KITS:
         tools = (Tool("look", seconds=0.2), Tool("slow", seconds=0.8))
 
-        async def prepare(bot):
+        def prepare(bot):
             async def look(params):
                 request = UserImageRequestFrame(
                     user_id="user",
@@ -645,7 +719,9 @@ def test_an_image_that_a_call_has_fetched_stands_behind_the_whole_round():
 
             bot.llm.register_function("look", look)
 
-        outcome = play(one_call(("look", {}), ("slow", {}), tools=tools, prepare=prepare), kit)
+        outcome = play(
+            one_call(("look", {}), ("slow", {}), tools=tools, assemble=setting_up(prepare)), kit
+        )
         roles[kit.name] = [m["role"] for m in outcome.history]
 
     assert roles["stock"][:6] == ["user", "assistant", "tool", "assistant", "tool", "user"]
@@ -657,14 +733,14 @@ def test_frames_carry_the_turn_that_they_belong_to():
     for kit in KITS:
         epochs = []
 
-        async def prepare(bot, epochs=epochs):
+        def prepare(bot, epochs=epochs):
             def note(_, frame):
                 if isinstance(frame, LLMContextFrame):
                     epochs.append(frame.metadata.get("turn_epoch"))
 
             bot.llm.add_event_handler("on_before_process_frame", note)
 
-        play(conversations.order.but(prepare=prepare, voice="text"), kit)
+        play(conversations.order.but(assemble=setting_up(prepare), voice="text"), kit)
         assert epochs == ([None, None] if kit is STOCK else [1, 1])
 
 

@@ -23,7 +23,7 @@ from pipecat_turn_acid import (
 )
 from pipecat_turn_acid.journal import JournalEvent
 from pipecat_turn_acid.testing import conversations
-from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play, usual_pipeline
 
 SECRET = "the caller's card number"
 
@@ -47,14 +47,24 @@ def events(journal):
     return [(entry.event.value, entry.epoch, entry.round) for entry in journal.entries]
 
 
+def setting_up(prepare):
+    """The usual pipeline of a bot, once ``prepare`` has seen to it."""
+
+    def assemble(bot):
+        prepare(bot)
+        return usual_pipeline(bot)
+
+    return assemble
+
+
 def recorded(conversation, barge_in=None, *, kit=TRANSACTIONAL, target="aggregators"):
     """Play a conversation and return the journal of it."""
     journal = TurnJournal(tool_names=True)
 
-    async def watch(bot):
+    def watch(bot):
         journal.watch(getattr(bot, target))
 
-    play(conversation.but(prepare=watch), kit, barge_in)
+    play(conversation.but(assemble=setting_up(watch)), kit, barge_in)
     return journal
 
 
@@ -130,7 +140,7 @@ def test_a_late_result_is_filed_under_the_turn_that_asked_for_it():
 def test_a_repaired_request_is_recorded_for_each_call_that_had_come_apart():
     journal = TurnJournal()
 
-    async def load_a_damaged_history(bot):
+    def load_a_damaged_history(bot):
         bot.context.add_messages(
             [
                 {"role": "assistant", "tool_calls": [call("call_a")]},
@@ -139,7 +149,7 @@ def test_a_repaired_request_is_recorded_for_each_call_that_had_come_apart():
         )
         journal.watch(bot.context)
 
-    play(conversations.talk.but(prepare=load_a_damaged_history), TRANSACTIONAL)
+    play(conversations.talk.but(assemble=setting_up(load_a_damaged_history)), TRANSACTIONAL)
 
     repaired = [e for e in journal.entries if e.event is JournalEvent.REPAIRED]
     assert [(e.what, e.tool_call_id) for e in repaired] == [
@@ -202,11 +212,11 @@ def test_a_bare_context_leaves_the_responses_out():
 def test_watching_the_pair_after_the_context_adds_the_responses_and_doubles_nothing():
     journal = TurnJournal()
 
-    async def watch(bot):
+    def watch(bot):
         for target in (bot.context, bot.aggregators, bot.aggregators.assistant()):
             journal.watch(target)
 
-    play(conversations.order.but(prepare=watch), TRANSACTIONAL)
+    play(conversations.order.but(assemble=setting_up(watch)), TRANSACTIONAL)
 
     names = [entry.event.value for entry in journal.entries]
     assert names.count("round committed") == 1
@@ -218,14 +228,19 @@ def test_a_journal_changes_nothing_of_what_it_watches():
     """Looking must not move the instant of anything."""
     with_journal = {}
 
-    async def watch(bot):
+    def watch(bot):
         TurnJournal().watch(bot.aggregators)
 
-    async def do_not(bot):
+    def do_not(bot):
         pass
 
     for prepare in (watch, do_not):
-        outcome = play(conversations.chain.but(prepare=prepare), TRANSACTIONAL, At(4.0), trace=True)
+        outcome = play(
+            conversations.chain.but(assemble=setting_up(prepare)),
+            TRANSACTIONAL,
+            At(4.0),
+            trace=True,
+        )
         with_journal[prepare] = (outcome.trace, outcome.history, outcome.ticks, outcome.events)
     assert with_journal[watch] == with_journal[do_not]
 

@@ -17,7 +17,6 @@ from pipecat_turn_acid.testing.conversation import (
     STOCK,
     TRANSACTIONAL,
     At,
-    connected_llm,
     play,
     usual_pipeline,
 )
@@ -40,7 +39,7 @@ def switching(at):
     others = {}
 
     def switcher(bot):
-        other = connected_llm(bot.kit, bot.server, bot.conversation)
+        other = type(bot.llm)(api_key="scripted")
         bot.toolbox.register(other, marks=bot.kit.transactional)
         others[bot] = other
         return LLMSwitcher([bot.llm, other])
