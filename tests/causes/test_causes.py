@@ -71,15 +71,16 @@ def arrivals(kit, instant):
     """In which order the assistant aggregator got to know of the first call."""
     seen: list[str] = []
 
-    async def prepare(bot):
+    def assemble(bot):
         def note(_, frame):
             if isinstance(frame, (FunctionCallInProgressFrame, FunctionCallCancelFrame)):
                 if frame.tool_call_id == "call_0001":
                     seen.append(type(frame).__name__)
 
         bot.aggregators.assistant().add_event_handler("on_before_process_frame", note)
+        return usual_pipeline(bot)
 
-    return play(conversations.order.but(prepare=prepare), kit, instant), seen
+    return play(conversations.order.but(assemble=assemble), kit, instant), seen
 
 
 def test_a_cancel_arrives_before_the_call_it_cancels():
