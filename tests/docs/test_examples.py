@@ -12,10 +12,11 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from pipecat_turn_acid.events import StaleKind
 from pipecat_turn_acid.testing import virtual_time
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -115,7 +116,14 @@ def test_every_link_leads_somewhere(page):
 def test_the_index_lists_every_page():
     index = (DOCS / "README.md").read_text(encoding="utf-8")
 
-    assert [p.name for p in PAGES if p.name != "README.md" and f"({p.name})" not in index] == []
+    missing = [p.name for p in PAGES if p.name != "README.md" and f"({p.name})" not in index]
+    assert not missing, f"add {missing} to docs/README.md"
+
+
+def test_every_kind_of_late_work_is_named():
+    page = (DOCS / "observing.md").read_text(encoding="utf-8")
+
+    assert [kind for kind in get_args(StaleKind) if f"`{kind}`" not in page] == []
 
 
 # --- the life of a turn ----------------------------------------------------------------------
