@@ -612,6 +612,14 @@ class TransactionalLLMContext(LLMContext):
                             await result
                     except Exception as error:
                         self._tell(HookFailed(round, error))
+                    except asyncio.CancelledError as error:
+                        task = asyncio.current_task()
+                        if task and task.cancelling():
+                            raise
+                        # What the hook waited for was cancelled, and not the hook.
+                        failure = RuntimeError("what the callback waited for was cancelled")
+                        failure.__cause__ = error
+                        self._tell(HookFailed(round, failure))
         finally:
             self._hook_task = None
 

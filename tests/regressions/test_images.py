@@ -54,6 +54,11 @@ photo = Conversation(
 )
 
 
+def after_the_question(seconds):
+    """An instant, counted from the first request."""
+    return At(play(photo, TRANSACTIONAL).requests[0].at + seconds)
+
+
 def shape(outcome):
     return [
         "image" if isinstance(message["content"], list) else message["content"]
@@ -64,7 +69,7 @@ def shape(outcome):
 
 def test_an_image_that_comes_for_a_cut_call_is_not_remembered():
     """Nobody asked for a picture in the turn that it would land in."""
-    outcome = play(photo, TRANSACTIONAL, At(2.7))
+    outcome = play(photo, TRANSACTIONAL, after_the_question(0.7))
 
     assert shape(outcome) == [
         "What do you see?",
@@ -76,7 +81,7 @@ def test_an_image_that_comes_for_a_cut_call_is_not_remembered():
 
 def test_an_image_that_completed_its_round_survives_the_barge_in():
     """The history does not say that a picture was taken and hide the picture."""
-    outcome = play(photo, TRANSACTIONAL, At(3.4))
+    outcome = play(photo, TRANSACTIONAL, after_the_question(1.4))
 
     assert shape(outcome) == [
         "What do you see?",

@@ -87,8 +87,10 @@ def test_what_a_confirmed_speculation_has_shown_is_not_answered_again():
     """A round that completed before the barge-in is part of what was speculated on."""
     conversation = predicted(conversations.order).but(barge_in="Never mind.")
 
+    asked = play(conversation, TRANSACTIONAL).requests[0].at
+
     # The tool has reported, and the words before its call are still being said.
-    outcome = play(conversation, TRANSACTIONAL, At(2.5))
+    outcome = play(conversation, TRANSACTIONAL, At(asked + 1.5))
 
     assert roles(outcome) == ["user", "assistant", "tool", "user", "assistant"]
     assert [request.said for request in outcome.requests[1:]] == ["Which order do you mean?"]

@@ -44,9 +44,9 @@ def test_an_interruption_that_the_next_turn_overtook_still_stops_the_old_answer(
         parts.insert(parts.index(place) + 1, Slow())
         return parts
 
-    conversation = conversations.talk.but(
-        assemble=assemble, during=((4.0, interrupt_and_ask),), voice="words"
-    )
+    conversation = conversations.talk.but(assemble=assemble)
+    asked = play(conversation, TRANSACTIONAL).requests[0].at
+    conversation = conversation.but(during=((asked + 2.0, interrupt_and_ask),))
 
     outcome = play(conversation, TRANSACTIONAL)
 
