@@ -4,6 +4,8 @@
 
 """Rule 15: a stock service with our aggregators, from frames alone; plain contexts and realtime."""
 
+from typing import Any
+
 import pytest
 from pipecat.frames.frames import (
     Frame,
@@ -50,7 +52,7 @@ def in_progress(tool_call_id, group=None, *, waits=True) -> Frame:
     )
 
 
-def result(tool_call_id, value="ok", **properties) -> Frame:
+def result(tool_call_id, value: Any = "ok", **properties) -> Frame:
     return FunctionCallResultFrame(
         "look_up",
         tool_call_id,
@@ -303,14 +305,13 @@ async def test_on_a_plain_context_our_aggregator_is_the_stock_one(virtual_time):
 async def test_a_realtime_service_passes_through_untouched(virtual_time):
     """It keeps its own turns, and writes when it likes."""
     stock = LLMContextAggregatorPair(LLMContext(), realtime_service_mode=True)
-    pair = TransactionalLLMContextAggregatorPair(
-        TransactionalLLMContext(), realtime_service_mode=True
-    )
+    context = TransactionalLLMContext()
+    pair = TransactionalLLMContextAggregatorPair(context, realtime_service_mode=True)
     theirs, ours = await compare(
         stock.assistant(), pair.assistant(), lambda context: interrupted_call(context)[2:]
     )
     assert theirs == ours
-    assert pair.assistant().context.epoch == 0
+    assert context.epoch == 0
 
 
 def test_stock_aggregators_take_our_context_as_any():

@@ -149,6 +149,7 @@ def test_calls_are_in_progress_exactly_while_they_are(voice):
     clean = play(ORDER.but(voice=voice), TRANSACTIONAL)
     run = clean.runs[0]
     committed = next(e.at for e in clean.events if e.name == "on_round_committed")
+    assert run.ended is not None
     found = []
 
     async def look(bot):
