@@ -30,7 +30,7 @@ def model(*calls: str) -> Callable[[], Any]:
     """A model that makes calls when it is told to go, and then speaks of where it is."""
 
     def answer(request: ChatRequest) -> Reply:
-        if request.user.endswith("Go.") and not request.recent:
+        if calls and request.user.endswith("Go.") and not request.recent:
             reply = Reply()
             for name in calls:
                 reply = reply.call(name, {})

@@ -6,20 +6,14 @@
 
 import asyncio
 import copy
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from pipecat_turn_acid import TurnPolicy, side_effects
 from pipecat_turn_acid.flow_state import FlowState
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, play
-
-_spec = importlib.util.spec_from_file_location("talk", Path(__file__).with_name("talk.py"))
-talking = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(talking)
-function, node, talk = talking.function, talking.node, talking.talk
+from tests.flows.talk import function, node, talk
 
 
 def cut(conversation, kit=TRANSACTIONAL):

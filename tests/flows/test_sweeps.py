@@ -15,9 +15,6 @@ from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, pla
 from pipecat_turn_acid.testing.judge import FaultKind, judge
 from pipecat_turn_acid.testing.sweep import sweep
 
-# RESET_WITH_SUMMARY is deprecated, and it works all the same.
-pytestmark = pytest.mark.filterwarnings("ignore:.RESET_WITH_SUMMARY")
-
 every_flow = pytest.mark.parametrize("conversation", flows.ALL, ids=lambda one: one.name)
 
 
