@@ -5,6 +5,7 @@
 """Rule 11: tools that outlive a barge-in, and what becomes of their results."""
 
 import json
+from typing import Any
 
 import pytest
 from pipecat.processors.aggregators import async_tool_messages
@@ -56,8 +57,9 @@ def instant():
 def news(outcome):
     """What came of the report after the notice that it is being made."""
     found = []
-    for message in outcome.history:
-        payload = async_tool_messages.parse_message(dict(message))
+    history: list[Any] = outcome.history
+    for message in history:
+        payload = async_tool_messages.parse_message(message)
         if payload is not None:
             found.append((message["role"], payload.status, payload.result))
     return found

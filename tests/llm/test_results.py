@@ -112,7 +112,9 @@ def test_what_a_tool_starts_acts_for_the_turn_that_called_it():
 
     conversation = ORDER.but(prepare=prepare)
     clean = play(conversation, TRANSACTIONAL)
-    outcome = play(conversation, TRANSACTIONAL, At(clean.requests[0].finished_at + 0.3))
+    finished = clean.requests[0].finished_at
+    assert finished is not None
+    outcome = play(conversation, TRANSACTIONAL, At(finished + 0.3))
     assert started[-1].done()
     assert "stale" not in str(outcome.history)
     assert lines(outcome.history)[-1] == "assistant Order 4472 has been shipped."

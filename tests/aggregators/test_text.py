@@ -1,0 +1,85 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Rule 10: what becomes of the words of an interrupted answer, and of the user's own."""
+
+import pytest
+
+from pipecat_turn_acid import TurnPolicy
+from pipecat_turn_acid.testing import conversations
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, After, At, play
+from pipecat_turn_acid.testing.judge import judge
+
+HEARD = TRANSACTIONAL.but("heard", policy=TurnPolicy(interrupted_text="heard"))
+TALK = conversations.talk
+ANSWER = {"role": "assistant", "content": "We are open from nine to five."}
+
+
+def user(content):
+    return {"role": "user", "content": content}
+
+
+def stopped(outcome):
+    return [e.detail for e in outcome.events if e.name == "on_assistant_turn_stopped"]
+
+
+@pytest.fixture(scope="module")
+def begun():
+    """When each word of the whole answer is heard."""
+    return [word.at for word in play(TALK, TRANSACTIONAL).heard]
+
+
+@pytest.mark.parametrize("words", [1, 3, 6, 10])
+def test_discard_reports_the_words_as_interrupted_and_forgets_them(begun, words):
+    outcome = play(TALK, TRANSACTIONAL, At(begun[words - 1] + 0.2))
+    assert outcome.history == [user(TALK.says[0]), user(TALK.barge_in), ANSWER]
+    assert "content='Refunds" in stopped(outcome)[0]
+    assert "interrupted=True" in stopped(outcome)[0]
+    assert "interrupted=False" in stopped(outcome)[1]
+
+
+@pytest.mark.parametrize("words", [1, 3, 6, 10])
+def test_heard_keeps_the_words_that_were_heard_in_their_place(begun, words):
+    outcome = play(TALK, HEARD, At(begun[words - 1] + 0.2))
+    said = "Refunds take fourteen days. You get an email when the money is on its way.".split()
+    first, kept, *rest = outcome.history
+    assert (first, rest) == (user(TALK.says[0]), [user(TALK.barge_in), ANSWER])
+    assert kept["role"] == "assistant"
+    assert kept["content"].split() == said[: len(kept["content"].split())]
+    assert abs(len(kept["content"].split()) - words) <= 1
+    assert judge(outcome) == []
+
+
+def test_heard_words_stand_before_the_record_of_what_they_announced():
+    """What was said first was heard first."""
+    policy = TurnPolicy(interrupted_text="heard", side_effect_tools=frozenset({"book_demo"}))
+    clean = play(conversations.correct, TRANSACTIONAL)
+    run = clean.runs[0]
+    assert run.ended is not None
+    outcome = play(
+        conversations.correct, TRANSACTIONAL.but(policy=policy), At((run.started + run.ended) / 2)
+    )
+    roles = [m["role"] for m in outcome.history[:5]]
+    assert roles == ["user", "assistant", "assistant", "tool", "user"]
+    assert str(outcome.history[1]["content"]).startswith("Booking")
+    assert "may have completed" in outcome.history[3]["content"]
+
+
+@pytest.mark.parametrize("kit", [TRANSACTIONAL, HEARD], ids=["discard", "heard"])
+@pytest.mark.parametrize("seconds", [0.1, 1.0, 2.5, 4.0])
+def test_the_users_own_words_are_never_lost(kit, seconds):
+    """A second barge-in before the first is settled, or after."""
+    outcome = play(TALK, kit, At(5.0), second=After(seconds=seconds))
+    said = " ".join(m["content"] for m in outcome.history if m["role"] == "user")
+    assert said == f"{TALK.says[0]} {TALK.barge_in} {TALK.second_barge_in}"
+    assert judge(outcome) == []
+
+
+def test_the_words_before_a_call_are_kept_when_they_were_heard_to_their_end():
+    """They were a part of the conversation; only what was cut is in question."""
+    clean = play(conversations.order, TRANSACTIONAL)
+    committed = next(e.at for e in clean.events if e.name == "on_round_committed")
+    outcome = play(conversations.order, TRANSACTIONAL, At(committed + 0.3))
+    assert outcome.history[1] == {"role": "assistant", "content": "Let me check 4471 for you."}
+    assert judge(outcome) == []
