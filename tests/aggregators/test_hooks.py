@@ -9,6 +9,7 @@ import asyncio
 from pipecat_turn_acid.testing import conversations
 from pipecat_turn_acid.testing.checks import check_history
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play, usual_pipeline
+from pipecat_turn_acid.testing.virtual_time import VirtualTimeLoop
 
 ORDER = conversations.order
 
@@ -24,7 +25,9 @@ def hooked(hook, conversation=ORDER):
 
 
 def now():
-    return asyncio.get_running_loop().time() - 1000
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return loop.elapsed
 
 
 def test_a_hook_may_rewrite_what_the_next_request_shows():
