@@ -13,7 +13,7 @@ speak, barges in where it is told to, waits until everything is at rest, and ret
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -118,7 +118,6 @@ class Conversation:
             without regard to case.
         extra_answers: How many answers more than one a turn may get, for what the bot is told
             to say beside answering.
-        forgets: Whether the bot may drop the beginning of the history, as flows that reset do.
         second_barge_in: What the user says when barging in once more.
         cue: What else happens in the instant of a barge-in, before the user is heard.
         ending: End the session instead of barging in: ``end`` lets it end by itself, ``cancel``
@@ -130,9 +129,7 @@ class Conversation:
         user_params: Returns keyword arguments for the user aggregator's parameters.
         assemble: Returns the processors of the pipeline, in order, from the parts of the bot; it
             may replace the parts. None for the usual pipeline.
-        prepare: Called with the bot when its pipeline has started, for flows and the like.
-        keep: Returns what the outcome is to keep of the bot beside the rest, as plain data.
-        check: Returns what is wrong with an outcome by the conversation's own rules, in words.
+        prepare: Called with the bot before it starts, for flows and the like.
         inspect: Called with the bot at rest; what it returns is kept in ``Outcome.found``.
         judged: Called with the outcome and the faults that were found in it; returns the faults
             that count, its own included.
@@ -148,7 +145,6 @@ class Conversation:
     tools: tuple[Tool, ...] = ()
     expects: str = ""
     extra_answers: int = 0
-    forgets: bool = False
     second_barge_in: str = "Hello? Are you there?"
     cue: "Callable[[Bot], Awaitable[None]] | None" = None
     ending: Literal["", "end", "cancel"] = ""
@@ -160,8 +156,6 @@ class Conversation:
     prepare: "Callable[[Bot], Awaitable[None]] | None" = None
     inspect: "Callable[[Bot], Any] | None" = None
     judged: "Callable[[Outcome, list[Any]], list[Any]] | None" = None
-    keep: "Callable[[Bot], Any] | None" = None
-    check: "Callable[[Outcome], Iterable[str]] | None" = None
     during: "tuple[tuple[float, Callable[[Bot], Awaitable[None]]], ...]" = ()
     quiet: float = 2.0
     limit: float = 90.0
@@ -387,7 +381,6 @@ class Outcome:
         errors: The errors that reached the ends of the pipeline.
         in_progress: ``has_function_calls_in_progress`` at rest.
         found: What ``Conversation.inspect`` returned.
-        kept: What the conversation's ``keep`` returned.
         rested: Whether the bot came to rest at all.
         first: The moment from which on a barge-in makes sense.
         last: The moment of the last activity.
@@ -415,7 +408,6 @@ class Outcome:
     errors: list[str] = field(default_factory=list)
     in_progress: bool = False
     found: Any = None
-    kept: Any = None
     rested: bool = True
     first: Mark = Mark(0.0, 0)
     last: Mark = Mark(0.0, 0)
@@ -671,15 +663,14 @@ class _Stage:
         conversation, outcome = self.conversation, self.outcome
         bot = self._bot = Bot(conversation, outcome.kit)
         self._observe(bot)
+        if conversation.prepare:
+            await conversation.prepare(bot)
         started = asyncio.Event()
         bot.worker.add_event_handler("on_pipeline_started", lambda *_: started.set())
         runner = WorkerRunner(handle_sigint=False, check_dangling_tasks=False, name="runner")
         await runner.add_workers(bot.worker)
         running = asyncio.get_running_loop().create_task(runner.run())
         await started.wait()
-        if conversation.prepare:
-            await conversation.prepare(bot)
-            await self._rest()
         for seconds, action in conversation.during:
             self._cue(_later(seconds, action, bot))
         for number, text in enumerate(conversation.says):
@@ -717,8 +708,6 @@ class _Stage:
         outcome.history = [m for m in messages if isinstance(m, dict)]
         outcome.specific = [m.message for m in messages if not isinstance(m, dict)]
         outcome.in_progress = bot.aggregators.assistant().has_function_calls_in_progress
-        if self.conversation.keep:
-            outcome.kept = self.conversation.keep(bot)
         outcome.said = [
             Said(
                 said.text,

@@ -110,7 +110,7 @@ class _Judge:
             for call_id, _, _ in request.calls
         }
         tools = outcome.conversation.tools
-        self._outliving = {tool.name for tool in tools if not tool.cancel_on_interruption}
+        self._awaited = {tool.name for tool in tools if tool.cancel_on_interruption}
         self._marked = {tool.name for tool in tools if tool.mark and outcome.kit.transactional}
         self._failing = {tool.name for tool in tools if tool.behaviour is Behaviour.FAILS}
 
@@ -179,7 +179,7 @@ class _Judge:
             for call in message.get("tool_calls") or []
         }
         for request in self._requests:
-            awaited = [c for c in request.calls if c[1] not in self._outliving]
+            awaited = [c for c in request.calls if c[1] in self._awaited]
             if not awaited or not request.finished:
                 continue
             ids = [call_id for call_id, _, _ in awaited]

@@ -39,6 +39,7 @@ _COLOURS = {
     FaultKind.USER_WORDS: "#5c940d",
     FaultKind.NEVER_RESTS: "#495057",
     FaultKind.ERROR: "#846358",
+    FaultKind.FLOW: "#0ca678",
 }
 
 _STYLE = """
