@@ -252,9 +252,9 @@ def test_the_page_is_accessible_and_fits_a_phone(address: str):
         assert nameless == []
         assert (
             await page.run(
-                "[...document.querySelectorAll('h1, h2, h3')].map(h => h.tagName).join(' ')"
+                "[...document.querySelectorAll('h1, h2, h3, h4')].map(h => h.tagName).join(' ')"
             )
-            == "H1 H2 H2 H3 H2"
+            == "H1 H2 H2 H2"
         )
         assert await page.run("document.documentElement.lang") == "en"
 
