@@ -13,7 +13,7 @@ sure that it causes one run.
 import asyncio
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -40,7 +40,7 @@ from pipecat.frames.frames import (
     VADUserStartedSpeakingFrame,
 )
 from pipecat.processors.aggregators import async_tool_messages
-from pipecat.processors.aggregators.llm_context import LLMContext
+from pipecat.processors.aggregators.llm_context import LLMContext, LLMSpecificMessage
 from pipecat.processors.aggregators.llm_response_universal import (
     LLMAssistantAggregator,
     LLMAssistantAggregatorParams,
@@ -71,7 +71,13 @@ from pipecat_turn_acid.events import (
 from pipecat_turn_acid.late_results import dropped_content, note_message
 from pipecat_turn_acid.llm import result_content
 from pipecat_turn_acid.policy import TurnPolicy
-from pipecat_turn_acid.stamps import CONVERSATION_KEY, OWED_KEY, epoch_of, stamp
+from pipecat_turn_acid.stamps import (
+    AFTER_WORDS_KEY,
+    CONVERSATION_KEY,
+    OWED_KEY,
+    epoch_of,
+    stamp,
+)
 
 for _owner in (LLMContextAggregator, LLMUserAggregator, LLMAssistantAggregator):
     _compat.require(_owner)
@@ -315,6 +321,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self._is_cut = False
         self._cut_at = -1
         self._response_open = False
+        self._held: list[tuple[LLMSpecificMessage, bool]] = []
+        self._calls_after_words = False
         self._working_for = 0
         self._paying = False
         self._hook_runner: asyncio.Task[Any] | None = None
@@ -352,7 +360,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                     turns.report_stale(StaleWork("text", epoch))
                     return
                 # Nobody else begins turns, so what is said after the interruption does.
-                turns.begin_turn()
+                epoch = turns.begin_turn()
             self._is_cut = False
             self._response_open = True
             self._working_for = epoch
@@ -365,13 +373,15 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         if not turns:
             await super()._handle_llm_end(_)
             return
-        epoch = turns.turn_of(_)
+        names_turn = epoch_of(_) is not None or not self._response_open
+        epoch = turns.turn_of(_) if names_turn else self._working_for
         if turns.was_interrupted(epoch):
             # The voice may have begun anew with a word that had passed the interruption.
             if epoch >= self._working_for:
                 self._is_cut = True
                 await self._trigger_assistant_turn_stopped(interrupted=True)
             return
+        self._place_held(turns, has_words=bool(self._aggregation))
         await super()._handle_llm_end(_)
         self._response_open = False
         turns.run_in_progress = False
@@ -394,8 +404,32 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
     async def _handle_thought_end(self, frame: LLMThoughtEndFrame):
         if self._is_leftover(frame):
             await self._reset_thought_aggregation()
-        else:
-            await super()._handle_thought_end(frame)
+            return
+        messages = self._context.messages
+        before = len(messages)
+        await super()._handle_thought_end(frame)
+        if self._turns and self._response_open:
+            thoughts = [m for m in messages[before:] if isinstance(m, LLMSpecificMessage)]
+            messages[:] = [m for m in messages if not any(m is thought for thought in thoughts)]
+            self._hold(frame, thoughts)
+
+    def _hold(self, frame: Frame, messages: Sequence[LLMSpecificMessage]) -> None:
+        """Keep messages for one provider alone until the response has passed.
+
+        They are of use to it only beside what it said or called with them.
+        """
+        after_words = bool(frame.metadata.get(AFTER_WORDS_KEY))
+        self._held += [(message, after_words) for message in messages]
+
+    def _place_held(self, turns: TransactionalLLMContext, *, has_words: bool) -> None:
+        """Put what was held before the words that follow it, or with the round."""
+        held, self._held = self._held, []
+        round = turns.staged[-1] if turns.staged else None
+        for message, after_words in held:
+            if round and (after_words or not has_words):
+                turns.precede(round, [message])
+            else:
+                turns.add_message(message)
 
     def _is_leftover(self, frame: Frame) -> bool:
         """Whether a frame belongs to what was cut."""
@@ -421,6 +455,12 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self._is_cut = True
         self._cut_at = obj_id()
         self._response_open = False
+        round = turns.staged[-1] if turns.staged else None
+        for message, after_words in self._held:
+            # If the round is complete, it stays, and its signature with it.
+            if round and (after_words or not self._calls_after_words):
+                turns.precede(round, [message])
+        self._held.clear()
         if turns.policy.interrupted_text == "heard" and self._aggregation:
             turns.add_message({"role": "assistant", "content": self.aggregation_string()})
 
@@ -436,6 +476,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
             for call in frame.function_calls:
                 turns.report_stale(StaleWork("calls", epoch, call.tool_call_id))
             return
+        self._calls_after_words = bool(frame.metadata.get(AFTER_WORDS_KEY))
         await super()._handle_function_calls_started(frame)
         if epoch_of(frame) is None:
             # A stock service: this frame is the first to know the whole batch.
@@ -731,6 +772,14 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         if not turns:
             await super()._handle_llm_messages_append(frame)
             return
+        specific = [m for m in frame.messages if isinstance(m, LLMSpecificMessage)]
+        if specific and len(specific) == len(frame.messages) and epoch_of(frame) is not None:
+            # From the service: it belongs to the response that it is pushed with.
+            if turns.was_interrupted(turns.turn_of(frame)) or self._is_leftover(frame):
+                return
+            if self._response_open:
+                self._hold(frame, specific)
+                return
         self.add_messages(frame.messages)
         if frame.run_llm:
             turns.owe_run()

@@ -36,7 +36,7 @@ from pipecat_turn_acid.core import (
     repair,
     require_messages,
 )
-from pipecat_turn_acid.core.messages import split_rounds, uses_id
+from pipecat_turn_acid.core.messages import call_ids, split_rounds
 from pipecat_turn_acid.events import (
     HistoryRepaired,
     HookFailed,
@@ -382,6 +382,16 @@ class TransactionalLLMContext(LLMContext):
         """
         self._turns.add_call(round, call)
 
+    def precede(self, round: ToolRound, messages: Iterable[LLMSpecificMessage]) -> None:
+        """Have messages stand right before a round, in the history with it or not at all.
+
+        Args:
+            round: A round that is staged.
+            messages: What one provider wants to see before the calls, such as the
+                thoughts that led to them.
+        """
+        self._turns.precede(round, messages)
+
     def let_outlive(self, tool_call_id: str) -> None:
         """Note that the model does not wait for a call that was staged as if it did.
 
@@ -462,6 +472,7 @@ class TransactionalLLMContext(LLMContext):
         Returns:
             The id itself when it is free.
         """
+        used = call_ids(self._messages)
         base = tool_call_id or "call"
         candidates = itertools.chain([base], (f"{base}-{n}" for n in itertools.count(2)))
         return next(
@@ -469,7 +480,7 @@ class TransactionalLLMContext(LLMContext):
             for candidate in candidates
             if candidate not in taken
             and self._turns.find(candidate) is None
-            and not uses_id(self._messages, candidate)
+            and candidate not in used
         )
 
     def has_side_effects(self, tool_name: str) -> bool:

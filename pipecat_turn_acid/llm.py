@@ -37,7 +37,9 @@ from pipecat.frames.frames import (
     LLMContextFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
     LLMTextFrame,
+    LLMThoughtEndFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection
@@ -60,7 +62,7 @@ from pipecat_turn_acid.core import (
 )
 from pipecat_turn_acid.events import StaleWork, TurnEnding, TurnEvent
 from pipecat_turn_acid.policy import has_side_effects
-from pipecat_turn_acid.stamps import CONVERSATION_KEY, stamp
+from pipecat_turn_acid.stamps import AFTER_WORDS_KEY, CONVERSATION_KEY, stamp
 
 _compat.require(LLMService)
 
@@ -73,6 +75,8 @@ _STAMPED = (
     FunctionCallsStartedFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
+    LLMMessagesAppendFrame,
+    LLMThoughtEndFrame,
 )
 
 
@@ -81,6 +85,11 @@ _WORDS_ON_THEIR_WAY = 256
 
 _CANCEL_GRACE_SECS = 0.02
 """How long an interruption waits for cancelled tools, in seconds: less than a word is heard."""
+
+
+# What says whether words came before it: calls, and what brings messages for one provider alone,
+# such as thoughts and signatures.
+_BESIDE_WORDS = (FunctionCallsStartedFrame, LLMMessagesAppendFrame, LLMThoughtEndFrame)
 
 
 @dataclass(frozen=True)
@@ -300,6 +309,8 @@ class TransactionalLLMMixin(_Base):
                 if cause.context.was_interrupted(cause.epoch):
                     return
                 self._said.append(frame)
+            elif isinstance(frame, _BESIDE_WORDS) and self._said:
+                frame.metadata[AFTER_WORDS_KEY] = True
             if isinstance(frame, _STAMPED):
                 stamp(frame, cause.epoch)
         await super().push_frame(frame, direction)

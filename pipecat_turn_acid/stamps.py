@@ -10,6 +10,7 @@ from pipecat.frames.frames import Frame
 
 EPOCH_KEY: Final = "turn_epoch"
 OWED_KEY: Final = "turn_owed"
+AFTER_WORDS_KEY: Final = "turn_after_words"
 ADMITTED_KEY: Final = "turn_admitted"
 CONVERSATION_KEY: Final = "turn_conversation"
 """In a speculation: the context that its own is a copy of."""

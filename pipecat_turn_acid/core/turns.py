@@ -14,7 +14,7 @@ whoever owns the history splices them before anything else can run.
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pipecat_turn_acid.core.errors import (
     DuplicateToolCallError,
@@ -65,6 +65,7 @@ class ToolRound:
         self._calls = list(calls)
         self._state = state
         self._is_late = False
+        self._preface: list[Any] = []
 
     def __repr__(self) -> str:
         ids = ", ".join(call.tool_call_id for call in self._calls)
@@ -134,13 +135,13 @@ class ToolRound:
     def _find(self, tool_call_id: str) -> ToolCall:
         return next(call for call in self._calls if call.tool_call_id == tool_call_id)
 
-    def _record_of_side_effects(self) -> list[Message]:
+    def _record_of_side_effects(self) -> list[Any]:
         """What must stay on record when the round is cut."""
         calls = [c for c in self._awaited if c.has_side_effects and (c.started or c.is_answered)]
         if not calls:
             return []
         contents = [INTERRUPTED_CONTENT if c.content is None else c.content for c in calls]
-        return round_messages(calls, contents)
+        return [*self._preface, *round_messages(calls, contents)]
 
     def _move(self, move: RoundMove) -> None:
         subject = f"round {self._number} of turn {self._epoch}"
@@ -166,7 +167,7 @@ class TurnEnd:
     committed: tuple[ToolRound, ...] = ()
     spliced: tuple[ToolRound, ...] = ()
     rolled_back: tuple[ToolRound, ...] = ()
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Any, ...] = ()
 
 
 class Turns:
@@ -299,6 +300,24 @@ class Turns:
                 tool_call_id=call.tool_call_id,
             )
         round._calls.append(call)
+
+    def precede(self, round: ToolRound, messages: Iterable[Any]) -> None:
+        """Have messages stand right before a round, in the history with it or not at all.
+
+        Args:
+            round: A round that is staged.
+            messages: What one provider wants to see before the calls, such as the thoughts that
+                led to them.
+
+        Raises:
+            IllegalTransitionError: The round is not staged any more.
+        """
+        if round not in self._staged:
+            raise IllegalTransitionError(
+                f"can't put a message before round {round.number} of turn {round.epoch}: it is "
+                f"{round.state}"
+            )
+        round._preface.extend(messages)
 
     def let_outlive(self, tool_call_id: str) -> None:
         """Note that the model does not wait for a call that was staged as if it did.
@@ -455,7 +474,7 @@ class Turns:
         committed: list[ToolRound] = []
         spliced: list[ToolRound] = []
         rolled_back: list[ToolRound] = []
-        messages: list[Message] = []
+        messages: list[Any] = []
         for round in list(rounds):
             self._staged.remove(round)
             if round.state is not RoundState.COMPLETE:
@@ -464,7 +483,7 @@ class Turns:
                 rolled_back.append(round)
                 self._remember(round)
                 continue
-            messages += round.messages
+            messages += [*round._preface, *round.messages]
             if round._undelivered:
                 round._move(RoundMove.SPLICE)
                 self._outliving.append(round)
