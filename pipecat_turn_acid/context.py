@@ -478,9 +478,9 @@ class TransactionalLLMContext(LLMContext):
         return next(
             candidate
             for candidate in candidates
-            if candidate not in taken
+            if candidate not in used
+            and candidate not in taken
             and self._turns.find(candidate) is None
-            and candidate not in used
         )
 
     def has_side_effects(self, tool_name: str) -> bool:

@@ -297,7 +297,7 @@ def _find_displaced(
     for place in range(index + 1, len(messages)):
         if place not in used and _answers(messages[place], tool_call_id):
             return place
-        if isinstance(tool_call_id, str) and uses_id([messages[place]], tool_call_id):
+        if isinstance(tool_call_id, str) and tool_call_id in call_ids([messages[place]]):
             return None
     return None
 
@@ -353,8 +353,9 @@ def _answers(message: object, tool_call_id: object) -> bool:
     return entry.get("role") == "tool" and entry.get("tool_call_id") == tool_call_id
 
 
-def uses_id(messages: Iterable[object], tool_call_id: str) -> bool:
-    """Whether a call of a history already has this id."""
+def call_ids(messages: Iterable[object]) -> set[str]:
+    """Ids of all the calls in a history."""
+    ids: set[str] = set()
     for message in messages:
         if not isinstance(message, dict):
             continue
@@ -362,9 +363,10 @@ def uses_id(messages: Iterable[object], tool_call_id: str) -> bool:
         if not isinstance(calls, list):
             continue
         for call in cast(list[object], calls):
-            if is_mapping(call) and call.get("id") == tool_call_id:
-                return True
-    return False
+            tool_call_id = call.get("id") if is_mapping(call) else None
+            if isinstance(tool_call_id, str):
+                ids.add(tool_call_id)
+    return ids
 
 
 def copy_messages(messages: Iterable[Message]) -> list[Message]:

@@ -18,7 +18,7 @@ from pipecat_turn_acid.core import (
     repair,
     require_messages,
 )
-from pipecat_turn_acid.core.messages import uses_id
+from pipecat_turn_acid.core.messages import call_ids
 
 
 def calls(*ids, **extra):
@@ -153,11 +153,11 @@ def test_a_wrong_message_is_a_type_error_too():
     ],
 )
 def test_an_id_that_no_call_has_is_free(history):
-    assert not uses_id(history, "a")
+    assert "a" not in call_ids(history)
 
 
 def test_an_id_that_a_call_has_is_taken():
-    assert uses_id([user(), calls("b", "a")], "a")
+    assert call_ids([user(), calls("b", "a")]) == {"a", "b"}
 
 
 # --- repair ------------------------------------------------------------------------------------
