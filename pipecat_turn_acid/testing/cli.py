@@ -68,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         "judge the requests and the history that each one leaves. Exits with 1 on findings.",
     )
     command.add_argument(
-        "target",
+        "targets",
+        nargs="+",
         metavar="module:conversation",
         help="a Conversation, several of them, or a function that returns either; "
         "pipecat_turn_acid.testing.conversations:FIVE holds five",
@@ -86,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--voice",
-        choices=("words", "sentences", "text"),
-        help="play it with this voice, in place of the conversation's own",
+        choices=("words", "sentences", "text", "all"),
+        help="play it with this voice, in place of the conversation's own; all: with each of them",
     )
     command.add_argument(
         "--every", type=_positive, default=1, metavar="N", help="try every Nth tick only"
@@ -204,20 +205,20 @@ def _kits(options: argparse.Namespace) -> list[tuple[Kit, bool]]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    conversations = _conversations(options.target)
-    if options.voice:
-        conversations = [(target, one.but(voice=options.voice)) for target, one in conversations]
+    played = [
+        (_options_of(target, voice, options), one.but(voice=voice) if voice else one)
+        for named in options.targets
+        for target, one in _conversations(named)
+        for voice in (_VOICES if options.voice == "all" else [options.voice])
+    ]
     kits = _kits(options)
     if options.replay:
         trial = _trial(options.replay)
-        found = [
-            _replay(one, kit, trial, options) for _, one in conversations for kit, _ in kits[-1:]
-        ]
-        return int(any(found))
+        return int(any([_replay(one, kits[-1][0], trial, options) for _, one in played]))
     reports: list[tuple[str, Report]] = []
     damaged = False
     with _until_interrupted() as interrupted:
-        for target, conversation in conversations:
+        for target, conversation in played:
             for kit, counts in kits:
                 if interrupted():
                     break
@@ -235,16 +236,57 @@ def _sweep(options: argparse.Namespace) -> int:
                     stop=interrupted,
                     progress=not options.quiet,
                 )
-                reports.append((_options_of(target, options), report))
-                print(report.describe(reports[-1][0]), flush=True)
+                reports.append((target, report))
+                print(report.describe(target), flush=True)
                 damaged |= counts and not report.clean
+    if len(reports) > len(kits):
+        print("\n" + summary([report for _, report in reports]))
     _write(options, reports)
     return int(damaged)
 
 
-def _options_of(target: str, options: argparse.Namespace) -> str:
+_VOICES = ("words", "sentences", "text")
+
+
+def summary(reports: Sequence[Report]) -> str:
+    """Return what several sweeps found as a Markdown table, a line for each conversation.
+
+    Args:
+        reports: The reports; those of one conversation, voice and mode share a line.
+    """
+    kits = list(dict.fromkeys(report.kit.name for report in reports))
+    rows: dict[tuple[str, str, str], dict[str, Report]] = {}
+    for report in reports:
+        one = report.conversation
+        rows.setdefault((one.name, one.voice, report.mode), {})[report.kit.name] = report
+    lines = [
+        "| conversation | voice | instants | "
+        + " | ".join(f"{kit}, damaged" for kit in kits)
+        + " |",
+        "|---|---|---|" + "---|" * len(kits),
+    ]
+    for (name, voice, mode), found in rows.items():
+        tried = max(len(report.verdicts) for report in found.values())
+        cells = [_cell(found.get(kit)) for kit in kits]
+        lines.append(f"| {name} | {voice} | {tried} ({mode}) | " + " | ".join(cells) + " |")
+    tried = sum(len(report.verdicts) for report in reports)
+    totals = [
+        sum(len(report.damaged) for report in reports if report.kit.name == kit) for kit in kits
+    ]
+    lines.append(f"| all | | {tried} | " + " | ".join(str(total) for total in totals) + " |")
+    return "\n".join(lines)
+
+
+def _cell(report: Report | None) -> str:
+    if report is None or not report.verdicts:
+        return ""
+    also = ", and without a barge-in" if report.reference_faults else ""
+    return f"{len(report.damaged)} ({report.share:.1%}){also}"
+
+
+def _options_of(target: str, voice: str | None, options: argparse.Namespace) -> str:
     """A target with the options that a replay needs beside the instant."""
-    target += f" --voice {options.voice}" if options.voice else ""
+    target += f" --voice {voice}" if voice else ""
     return target + (f" --kit {options.kit}" if options.kit else "")
 
 

@@ -62,6 +62,21 @@ def test_a_replay_shows_the_run_and_its_faults(capsys):
     assert out.count("--- the user barges in ---") == 2 and out.endswith("faults:\n  none\n")
 
 
+def test_several_targets_and_voices_end_in_a_table(capsys):
+    targets = [ORDER, "pipecat_turn_acid.testing.conversations:talk"]
+    assert main(["sweep", *targets, "--voice", "all", "--stock", "--sample", "2"]) == 0
+    table = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    assert (
+        table[0] == "| conversation | voice | instants | stock, damaged | transactional, damaged |"
+    )
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:]]
+    assert [row[:2] for row in rows[:-1]] == [
+        [name, voice] for name in ("order", "talk") for voice in ("words", "sentences", "text")
+    ]
+    assert all(row[4] == "0 (0.0%)" for row in rows[:-1])
+    assert rows[-1][2] == "24" and rows[-1][4] == "0"
+
+
 def test_an_instant_that_is_none_is_refused(capsys):
     assert main(["sweep", ORDER, "--replay", "soon"]) == 2
     assert "'soon' is no instant" in capsys.readouterr().err
