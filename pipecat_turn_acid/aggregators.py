@@ -326,8 +326,9 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self._working_for = 0
         self._paying = False
         self._hook_runner: asyncio.Task[Any] | None = None
+        self._stop_listening: Callable[[], None] | None = None
         if isinstance(context, TransactionalLLMContext):
-            context.add_listener(self._on_turn_event)
+            self._stop_listening = context.add_listener(self._on_turn_event)
             context.commits_in_order = True
 
     @property
@@ -850,6 +851,8 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         if self._hook_runner is not None:
             await self.cancel_task(self._hook_runner)
             self._hook_runner = None
+        if self._stop_listening is not None:
+            self._stop_listening()
         await super().cleanup()
 
     async def _handle_end_or_cancel(self, frame: Frame):

@@ -236,6 +236,7 @@ class TransactionalLLMContext(LLMContext):
             self._interrupted = self.epoch
             self._ended_at = obj_id()
             self._run_asked = False
+            self.run_in_progress = False
             self._apply(self._turns.end())
             self._tell(TurnEnded(self.epoch))
         return self.epoch

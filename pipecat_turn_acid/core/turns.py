@@ -58,7 +58,8 @@ class ToolRound:
             number: Counts the rounds of a conversation, from 1.
             epoch: The turn on whose behalf the calls are made.
             calls: In model order; owned by the round from now on.
-            state: `RoundState.STAGED` or `RoundState.FENCED`.
+            state: `RoundState.STAGED`; `RoundState.OUTLIVING` when the model waits for
+                none of them, `RoundState.FENCED` when the turn is over.
         """
         self._number = number
         self._epoch = epoch
