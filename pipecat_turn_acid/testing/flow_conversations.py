@@ -115,6 +115,7 @@ class Found:
         state: Its state.
         pending: A transition that it still means to make.
         entries: The nodes that were entered, in order.
+        entered_at: When, in virtual seconds.
     """
 
     node: str | None
@@ -122,6 +123,7 @@ class Found:
     state: dict[str, Any]
     pending: Any
     entries: list[str]
+    entered_at: list[float]
 
 
 class Pizzeria:
@@ -134,7 +136,7 @@ class Pizzeria:
             variant: How it behaves.
         """
         self.variant = variant
-        self._entries: list[str] = []
+        self._entries: list[tuple[str, float]] = []
         self._bot: Bot | None = None
 
     async def prepare(self, bot: Bot) -> None:
@@ -172,7 +174,8 @@ class Pizzeria:
             tuple(sorted(names)),
             dict(flow.state),
             _compat.pending_transition(flow),
-            list(self._entries),
+            [node for node, _ in self._entries],
+            [at for _, at in self._entries],
         )
 
     # --- nodes ---
@@ -218,7 +221,8 @@ class Pizzeria:
 
     def _noting(self, name: str) -> Callable[..., Any]:
         async def note(action: dict[str, Any], flow_manager: FlowManager) -> None:
-            self._entries.append(name)
+            assert self._bot is not None
+            self._entries.append((name, self._bot.toolbox.now()[0]))
 
         return note
 
@@ -345,13 +349,31 @@ class Pizzeria:
             problems.append(f"at {found.node}, not at {self.goal}")
         if not self.variant.failing:
             reported = [r for r in outcome.runs if r.ending == "reported"]
-            leading = [r for r in reported if r.name in ("choose_size", "collect")]
+            leading = [r for r in reported if r.name in _LEADING]
             if len(found.entries) - 1 > len(leading):
                 problems.append(f"{found.entries} were entered for {len(leading)} decisions")
         if self.variant.strategy is ContextStrategy.RESET and found.node == "confirm":
             if _marked(outcome.history[:1]) != "confirm":
                 problems.append("a part of the node before is still in the history")
         problems += self._wrong_state(outcome, found)
+        problems += self._too_late(outcome, found)
+        return problems
+
+    def _too_late(self, outcome: Outcome, found: Found) -> Sequence[str]:
+        """Nodes that were entered for a call whose turn was over before it had an answer."""
+        problems = []
+        for node, at in list(zip(found.entries, found.entered_at, strict=True))[1:]:
+            calls = [r for r in outcome.runs if r.name in _LEADING and r.started <= at]
+            if not calls:
+                continue
+            call = calls[-1]
+            later = [mark.at for mark in outcome.turns if mark.at > call.started]
+            answered = at if call.ended is None else min(at, call.ended)
+            if later and answered > later[0] + 1e-6:
+                problems.append(
+                    f"{node} was entered for {call.tool_call_id}, which was answered "
+                    f"{answered - later[0]:.3f} s after its turn"
+                )
         return problems
 
     def _wrong_state(self, outcome: Outcome, found: Found) -> Sequence[str]:
@@ -388,6 +410,7 @@ class Pizzeria:
         return problems
 
 
+_LEADING = ("choose_size", "collect")
 _FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "order": ("choose_size", "check_stock", "check_price", "collect"),
     "confirm": ("confirm_order", "change_size"),
