@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-browser screenshots test test-upstream lint format types imports wheel-test sweep clean
+.PHONY: help setup demo demo-browser demo-flows screenshots test test-upstream lint format types imports wheel-test sweep clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -28,6 +28,9 @@ demo: $(READY) ## Interrupt the same bot twice, stock and transactional; DEMO_AR
 
 demo-browser: $(READY) ## Talk to the bot in the browser, without a key; BOT_ARGS goes to Pipecat's runner
 	@$(PY) -m examples.daily_bot -t webrtc $(BOT_ARGS)
+
+demo-flows: $(READY) ## Correct an order in mid-transition: Pipecat Flows, stock and transactional, without a key
+	@$(PY) -m examples.flows_demo
 
 screenshots: $(READY) ## Take the pictures in docs/images anew, from the browser tests
 	@SCREENSHOTS=docs/images $(PY) -m pytest tests/examples/test_browser.py
