@@ -86,6 +86,26 @@ def test_the_turn_is_over_before_anybody_hears_of_the_interruption():
     assert set(seen) == {(0, True, ()), (1, True, ())}
 
 
+def test_the_turn_is_over_first_whoever_asks_the_user_aggregator_to_interrupt():
+    """A strategy or the application may call it; what it broadcasts overtakes everything."""
+    seen = []
+
+    def assemble(bot):
+        def note(_, frame):
+            if isinstance(frame, InterruptionFrame) and bot.context.epoch == 1:
+                seen.append((bot.context.is_over, bot.context.staged))
+
+        user_of(bot).add_event_handler("on_before_push_frame", note)
+        return usual_pipeline(bot)
+
+    async def interrupt(bot):
+        await user_of(bot).broadcast_interruption()
+
+    play(ORDER.but(assemble=assemble, during=((3.9, interrupt),)), TRANSACTIONAL)
+    assert seen
+    assert set(seen) == {(True, ())}
+
+
 def test_a_turn_begins_when_the_words_are_flushed_and_not_before():
     events = play(ORDER, TRANSACTIONAL, WHILE_THE_TOOL_RUNS)
     started = [e for e in events.events if e.name == "on_turn_started"]
