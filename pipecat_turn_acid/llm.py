@@ -38,8 +38,12 @@ from pipecat.frames.frames import (
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     LLMMessagesAppendFrame,
+    LLMMessagesTransformFrame,
+    LLMMessagesUpdateFrame,
+    LLMRunFrame,
     LLMTextFrame,
     LLMThoughtEndFrame,
+    TTSSpeakFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection
@@ -89,6 +93,14 @@ _CANCEL_GRACE_SECS = 0.02
 
 # What says whether words came before it: calls, and what brings messages for one provider alone,
 # such as thoughts and signatures.
+_ASKED = (
+    LLMMessagesAppendFrame,
+    LLMMessagesTransformFrame,
+    LLMMessagesUpdateFrame,
+    LLMRunFrame,
+    TTSSpeakFrame,
+)
+
 _BESIDE_WORDS = (FunctionCallsStartedFrame, LLMMessagesAppendFrame, LLMThoughtEndFrame)
 
 
@@ -100,13 +112,24 @@ class _Cause:
         context: The conversation.
         epoch: The turn.
         round: The round of the call that the task runs; None outside a call.
+        tool_call_id: The call that the task runs; None outside a call.
         shown: What a speculation shows the model; None for the conversation itself.
     """
 
     context: TransactionalLLMContext
     epoch: int
     round: ToolRound | None = None
+    tool_call_id: str | None = None
     shown: LLMContext | None = None
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the task runs a call that was dropped with its round."""
+        return (
+            self.round is not None
+            and self.round.state is RoundState.ROLLED_BACK
+            and self.tool_call_id in self.round.awaited
+        )
 
     def awaits(self, tool_call_id: str) -> bool:
         """Whether the model waits for a call of the round."""
@@ -193,7 +216,9 @@ class TransactionalLLMMixin(_Base):
             if isinstance(context, TransactionalLLMContext):
                 await process(frame, context, direction)
                 return
-        await super().process_frame(frame, direction)
+        # A tool that raises an interruption makes the task that processes frames anew.
+        with _acting_for(None):
+            await super().process_frame(frame, direction)
 
     async def _process_run(
         self, frame: LLMContextFrame, context: TransactionalLLMContext, direction: FrameDirection
@@ -297,7 +322,8 @@ class TransactionalLLMMixin(_Base):
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
         """Push a frame, stamped with the turn on whose behalf it was made.
 
-        What a turn still says after the user has barged in goes nowhere.
+        What a turn still says after the user has barged in goes nowhere, and neither
+        does what a call that was cut still has the bot say or answer.
 
         Args:
             frame: The frame.
@@ -305,6 +331,10 @@ class TransactionalLLMMixin(_Base):
         """
         cause = _cause.get()
         if cause is not None:
+            if isinstance(frame, _ASKED) and cause.was_cut:
+                kind = "text" if isinstance(frame, TTSSpeakFrame) else "run"
+                cause.context.report_stale(StaleWork(kind, cause.epoch, cause.tool_call_id))
+                return
             if isinstance(frame, LLMTextFrame):
                 if cause.context.was_interrupted(cause.epoch):
                     return
@@ -377,7 +407,7 @@ class TransactionalLLMMixin(_Base):
             await super()._run_function_call(runner_item)
             return
         tool_call_id = runner_item.tool_call_id
-        with _acting_for(cause):
+        with _acting_for(dataclasses.replace(cause, tool_call_id=tool_call_id)):
             if cause.awaits(tool_call_id) and _has_ended(cause.round):
                 cause.context.report_stale(StaleWork("calls", cause.epoch, tool_call_id))
                 runner_item.settled = True
