@@ -4,9 +4,24 @@
 
 """Rule 10: what becomes of the words of an interrupted answer, and of the user's own."""
 
-import pytest
+import asyncio
+from typing import Any
 
-from pipecat_turn_acid import TurnPolicy
+import pytest
+from pipecat.frames.frames import (
+    InterruptionFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    TTSTextFrame,
+)
+from pipecat.tests.utils import SleepFrame, run_test
+from pipecat.utils.text.base_text_aggregator import TextType
+
+from pipecat_turn_acid import (
+    TransactionalLLMAssistantAggregator,
+    TransactionalLLMContext,
+    TurnPolicy,
+)
 from pipecat_turn_acid.testing import conversations
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, After, At, play
 from pipecat_turn_acid.testing.judge import judge
@@ -83,3 +98,33 @@ def test_the_words_before_a_call_are_kept_when_they_were_heard_to_their_end():
     outcome = play(conversations.order, TRANSACTIONAL, At(committed + 0.3))
     assert outcome.history[1] == {"role": "assistant", "content": "Let me check 4471 for you."}
     assert judge(outcome) == []
+
+
+@pytest.mark.parametrize("policy", ["discard", "heard"])
+async def test_a_word_that_comes_after_the_interruption_is_in_no_message(virtual_time, policy):
+    """The output may have been about to release it; it is neither heard nor part of what follows."""
+    context = TransactionalLLMContext(policy=TurnPolicy(interrupted_text=policy))
+    context.begin_turn()
+    aggregator = TransactionalLLMAssistantAggregator(context)
+    start: Any = LLMFullResponseStartFrame()
+    end: Any = LLMFullResponseEndFrame()
+    words = [
+        TTSTextFrame(text, text_type=TextType.WORD)
+        for text in ("Refunds", "take", "We", "are", "open.")
+    ]
+    next_start: Any = LLMFullResponseStartFrame()
+    next_end: Any = LLMFullResponseEndFrame()
+    for frame in (next_start, next_end):
+        frame.metadata["turn_epoch"] = 2
+    asyncio.get_running_loop().call_later(3.5, context.begin_turn)
+    frames: list[Any] = [start, words[0], InterruptionFrame(), words[1], end, next_start]
+    frames += [*words[2:], next_end]
+    pieces: list[Any] = []
+    for frame in frames:
+        pieces += [SleepFrame(0.8), frame]
+
+    await run_test(aggregator, frames_to_send=pieces)
+
+    kept = ["Refunds"] if policy == "heard" else []
+    history: list[Any] = context.messages
+    assert [m["content"] for m in history] == [*kept, "We are open."]
