@@ -734,6 +734,7 @@ class _Stage:
             # These handlers run in place, so they take no tick.
             processor.add_event_handler("on_before_process_frame", self._sees)
             processor.add_event_handler("on_error", self._fails)
+        bot.llm.add_event_handler("on_before_push_frame", self._overhears)
         user, assistant = bot.aggregators.user(), bot.aggregators.assistant()
         user.add_event_handler("on_user_turn_started", self._turn_started)
         user.add_event_handler("on_user_turn_stopped", self._turn_stopped)
@@ -764,6 +765,9 @@ class _Stage:
             self.outcome.trace.append(
                 f"{now.tick:>6} {now.at:>8.3f}  {processor.name:<34} {describe_frame(frame)}"
             )
+
+    def _overhears(self, _: FrameProcessor, frame: Frame) -> None:
+        self.bot.toolbox.overhear(frame)
 
     def _fails(self, processor: FrameProcessor, error: ErrorFrame) -> None:
         self.outcome.errors.append(f"{processor.name}: {error.error}")

@@ -179,7 +179,7 @@ class _Judge:
             for call in message.get("tool_calls") or []
         }
         for request in self._requests:
-            awaited = [c for c in request.calls if c[1] in self._awaited]
+            awaited = [c for c in request.calls if self._is_awaited(c[0], c[1])]
             if not awaited or not request.finished:
                 continue
             ids = [call_id for call_id, _, _ in awaited]
@@ -194,6 +194,11 @@ class _Judge:
             if call_id not in self._owners:
                 yield Fault(FaultKind.LEFTOVER, f"nobody made the call {call_id}")
         yield from self._judge_results()
+
+    def _is_awaited(self, call_id: str, name: str) -> bool:
+        """Whether the model waits for a call; False if nobody knows."""
+        run = self._runs.get(call_id)
+        return not run.outlives if run else name in self._awaited
 
     def _surely_complete(self, ids: list[str], end: Mark | None) -> bool:
         runs = [self._runs.get(call_id) for call_id in ids]

@@ -11,6 +11,12 @@ from enum import StrEnum
 from typing import Any
 
 from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
+from pipecat.frames.frames import (
+    Frame,
+    FunctionCallCancelFrame,
+    FunctionCallInProgressFrame,
+    FunctionCallResultFrame,
+)
 from pipecat.services.llm_service import FunctionCallParams
 
 
@@ -100,6 +106,7 @@ class ToolRun:
         ended_tick: The tick in which it did.
         ending: ``reported``, ``failed``, ``silent`` or ``cancelled``; empty while it runs.
         result: What it reported.
+        outlives: Whether it goes on when the user barges in.
     """
 
     tool_call_id: str
@@ -111,6 +118,7 @@ class ToolRun:
     ended_tick: int | None = None
     ending: str = ""
     result: Any = None
+    outlives: bool = False
 
     @property
     def reported(self) -> bool:
@@ -134,6 +142,7 @@ class Toolbox:
     tools: tuple[Tool, ...]
     now: Now
     runs: list[ToolRun] = field(default_factory=list)
+    _overheard_ids: set[str] = field(default_factory=set, repr=False)
 
     @property
     def working(self) -> bool:
@@ -186,6 +195,35 @@ class Toolbox:
 
         return handle
 
+    def overhear(self, frame: Frame) -> None:
+        """Record a call of a tool that is none of these, from what its service tells others.
+
+        Args:
+            frame: A frame that the LLM service pushes. A copy of one changes nothing.
+        """
+        if isinstance(frame, FunctionCallInProgressFrame):
+            declared = any(tool.name == frame.function_name for tool in self.tools)
+            if not declared and frame.tool_call_id not in self._overheard_ids:
+                tool = Tool(
+                    frame.function_name, cancel_on_interruption=frame.cancel_on_interruption
+                )
+                self.begin(tool, frame.tool_call_id, frame.arguments)
+                self._overheard_ids.add(frame.tool_call_id)
+        elif isinstance(frame, FunctionCallResultFrame):
+            final = frame.properties is None or frame.properties.is_final
+            if final and (run := self._overheard(frame.tool_call_id)):
+                self.end(run, "failed" if frame.error else "reported", frame.result)
+        elif isinstance(frame, FunctionCallCancelFrame):
+            if run := self._overheard(frame.tool_call_id):
+                self.end(run, "cancelled")
+
+    def _overheard(self, tool_call_id: str) -> ToolRun | None:
+        """The run of an overheard call, unless it has ended."""
+        if tool_call_id not in self._overheard_ids:
+            return None
+        runs = [run for run in self.runs if run.tool_call_id == tool_call_id]
+        return runs[0] if runs and not runs[0].ending else None
+
     def begin(self, tool: Tool, tool_call_id: str, arguments: Mapping[str, Any]) -> ToolRun:
         """Record that a call begins.
 
@@ -195,7 +233,10 @@ class Toolbox:
             arguments: Its arguments.
         """
         at, tick = self.now()
-        self.runs.append(ToolRun(tool_call_id, tool.name, dict(arguments), at, tick))
+        outlives = not tool.cancel_on_interruption
+        self.runs.append(
+            ToolRun(tool_call_id, tool.name, dict(arguments), at, tick, outlives=outlives)
+        )
         return self.runs[-1]
 
     def end(self, run: ToolRun, ending: str, result: Any = None) -> None:
