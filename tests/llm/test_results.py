@@ -80,6 +80,25 @@ def test_a_reported_result_survives_the_barge_in_that_overtakes_its_frame(voice,
         assert events == ["on_round_committed", "on_round_committed"]
 
 
+@pytest.mark.parametrize("timeout", [None, 5.0], ids=["no timeout", "timeout"])
+def test_a_result_is_recorded_before_anything_is_awaited_on_its_way(timeout):
+    """With a deadline, the first thing on its way is to wait until the deadline's task has ended."""
+
+    async def prepare(bot):
+        async def look_up(params: FunctionCallParams):
+            asyncio.get_running_loop().call_soon(bot.context.end_turn)
+            await params.result_callback("done")
+
+        bot.llm.register_function("look_up", look_up, timeout_secs=timeout)
+
+    outcome = play(asks_for(("look_up", {}, None), prepare=prepare), TRANSACTIONAL)
+    assert [m["content"] for m in outcome.history if m["role"] == "tool"] == ['"done"']
+    assert [e.name for e in outcome.events if e.name.startswith("on_round")] == [
+        "on_round_committed"
+    ]
+    assert not outcome.in_progress
+
+
 def test_a_result_that_comes_after_the_barge_in_is_fenced_wherever_it_is():
     """A tool that ignores its cancellation reports into the next turn, and is not believed."""
     outcome = play(scenarios.stubborn, TRANSACTIONAL, At(4.0))
