@@ -17,9 +17,9 @@ what came before it, so a client that joins late misses nothing.
 """
 
 import asyncio
-import itertools
 import json
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pipecat.pipeline.worker import PipelineWorker
@@ -38,8 +38,9 @@ HISTORY: Final = "turn-acid-history"
 
 _ROUNDS_SHOWN: Final = 30
 _FENCED_SHOWN: Final = 10
-_MESSAGE_CHARS: Final = 12_000
+_MESSAGE_CHARS: Final = 48_000
 """How much of the history goes into one message; a data channel takes no more than 64 KiB."""
+_CONTENT_CHARS: Final = 4_000
 
 
 class TurnWatch:
@@ -128,30 +129,42 @@ class TurnWatch:
 
     async def _tell_history(self) -> None:
         # The adapter picks and repairs what its service is sent.
-        messages = self._llm.get_llm_adapter().get_messages(self._context)
-        history = [json.loads(json.dumps(m)) for m in messages if isinstance(m, dict)]
-        same = sum(
-            1
-            for _ in itertools.takewhile(
-                lambda pair: pair[0] == pair[1], zip(history, self._told_history, strict=False)
-            )
+        messages = self._llm.get_llm_adapter().get_messages(
+            self._context, truncate_large_values=True
         )
-        if same == len(history) == len(self._told_history):
+        history = [_copied(message) for message in messages if isinstance(message, dict)]
+        told = self._told_history
+        same = next(
+            (at for at, (new, old) in enumerate(zip(history, told, strict=False)) if new != old),
+            min(len(history), len(told)),
+        )
+        if same == len(history) == len(told):
             return
         self._told_history = history
         start, part, size = same, [], 0
-        for position in range(same, len(history)):
-            part.append(history[position])
-            size += len(json.dumps(history[position]))
-            if size > _MESSAGE_CHARS:
+        for message in history[same:]:
+            length = len(json.dumps(message))
+            if part and size + length > _MESSAGE_CHARS:
                 await self._send_history(start, part)
-                start, part, size = position + 1, [], 0
+                start, part, size = start + len(part), [], 0
+            part.append(message)
+            size += length
         await self._send_history(start, part)
 
     async def _send_history(self, start: int, messages: list[dict[str, Any]]) -> None:
         await self._rtvi.send_server_message(
             {"type": HISTORY, "start": start, "messages": messages}
         )
+
+
+def _copied(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a message as it will be sent; one that is too long is shortened."""
+    text = json.dumps(message)
+    if len(text) <= _MESSAGE_CHARS:
+        return json.loads(text)
+    content = message.get("content")
+    content = content if isinstance(content, str) else json.dumps(content)
+    return {"role": message["role"], "content": content[:_CONTENT_CHARS] + "…"}
 
 
 def _described(round: ToolRound) -> dict[str, Any]:
