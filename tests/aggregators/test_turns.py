@@ -5,7 +5,7 @@
 """Rules 1, 2, 6 and 9 at the aggregators: who begins and ends turns, and what says whose it is."""
 
 import pytest
-from pipecat.frames.frames import InterruptionFrame, LLMContextFrame
+from pipecat.frames.frames import InterruptionFrame, LLMContextFrame, LLMRunFrame
 from pipecat.processors.frame_processor import FrameDirection
 
 from pipecat_turn_acid import ToolRound
@@ -265,6 +265,20 @@ def test_a_run_asked_for_during_a_call_is_made_once_and_with_the_result(conversa
     outcome = play(conversation, TRANSACTIONAL)
     assert len(outcome.requests) == 2
     assert judge(outcome) == []
+
+
+@pytest.mark.parametrize("asked", [user_of, assistant_of], ids=["user", "assistant"])
+def test_a_run_asked_for_while_the_user_has_the_floor_is_the_turns_own(asked):
+    """The user is not spoken over, and is answered once."""
+
+    async def ask(bot):
+        await asked(bot).queue_frame(LLMRunFrame())
+
+    plain = play(ORDER, TRANSACTIONAL, WHILE_THE_TOOL_RUNS)
+    outcome = play(ORDER.but(during=((4.5, ask),)), TRANSACTIONAL, WHILE_THE_TOOL_RUNS)
+    assert outcome.turns[1].at < 4.5 < outcome.stops[1].at
+    assert [r.at for r in outcome.requests] == [r.at for r in plain.requests]
+    assert outcome.history == plain.history
 
 
 def test_no_run_starts_while_the_user_has_the_floor():
