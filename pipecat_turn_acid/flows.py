@@ -78,7 +78,7 @@ _UNINTERRUPTIBLE = (
     ActionFinishedFrame,
     FunctionActionFrame,
     LLMMessagesAppendFrame,
-    LLMMessagesTransformFrame,
+    LLMMessagesUpdateFrame,
     LLMRunFrame,
     LLMSetToolsFrame,
     LLMUpdateSettingsFrame,
@@ -525,7 +525,7 @@ class TransactionalFlowManager(FlowManager):
                 logger.debug(f"{self}: an action's words are not said, because the turn is over")
                 continue
             if isinstance(frame, LLMMessagesUpdateFrame) and entry:
-                frame = LLMMessagesTransformFrame(transform=_replacing(frame, entry.present))
+                frame = _ResetFrame(frame, entry.present, self._context)
             if isinstance(frame, LLMRunFrame) and entry and entry.round:
                 await self._before_run(frame, entry)
             if isinstance(frame, _UNINTERRUPTIBLE):
@@ -674,6 +674,37 @@ _running: ContextVar[_Call | None] = ContextVar("turn_acid_flow_call", default=N
 _entering: ContextVar[_Entry | None] = ContextVar("turn_acid_flow_entry", default=None)
 
 
+class _ResetFrame(LLMMessagesUpdateFrame):
+    """Replaces the history, but for what the user has said since that was decided."""
+
+    def __init__(
+        self,
+        frame: LLMMessagesUpdateFrame,
+        present: tuple[LLMContextMessage, ...],
+        context: TransactionalLLMContext | None,
+    ):
+        self._present = {id(message): message for message in present}
+        self._context = context
+        super().__init__(messages=frame.messages, run_llm=frame.run_llm)
+
+    @property
+    def messages(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What the history is to be. An aggregator reads it when it replaces the history."""
+        return [*self._messages, *(m for m in self._history if self._was_said_since(m))]
+
+    @messages.setter
+    def messages(self, messages: list[Any]) -> None:
+        self._messages = messages
+
+    @property
+    def _history(self) -> list[LLMContextMessage]:
+        return self._context.messages if self._context is not None else []
+
+    def _was_said_since(self, message: LLMContextMessage) -> bool:
+        is_users = isinstance(message, dict) and message.get("role") == "user"
+        return is_users and id(message) not in self._present
+
+
 class _FlowWorker:
     """The worker as Flows sees it: what Flows queues survives a barge-in."""
 
@@ -713,25 +744,6 @@ def _tool(node_id: str, function: Any) -> FlowsFunctionSchema | FlowsDirectFunct
             "FlowsFunctionSchema or a direct function"
         )
     return FlowsDirectFunctionWrapper(function=function)
-
-
-def _replacing(
-    frame: LLMMessagesUpdateFrame, present: tuple[LLMContextMessage, ...]
-) -> Callable[[list[LLMContextMessage]], list[LLMContextMessage]]:
-    """Replace the history, but for what the user has said since it was decided."""
-    before = {id(message): message for message in present}
-
-    def replace(messages: list[LLMContextMessage]) -> list[LLMContextMessage]:
-        said_since = [
-            message
-            for message in messages
-            if id(message) not in before
-            and isinstance(message, dict)
-            and message.get("role") == "user"
-        ]
-        return [*frame.messages, *said_since]
-
-    return replace
 
 
 def _noting(

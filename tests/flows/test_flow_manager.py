@@ -398,3 +398,54 @@ def marked(kind):
 def test_a_marked_function_that_is_cut_stays_on_record(kind):
     outcome = cut(talk(marked(kind), ("order",)))
     assert "INTERRUPTED" in outcome.transcript
+
+
+# --- RESET -------------------------------------------------------------------------------------
+
+
+async def take_long(action, flow_manager):
+    await asyncio.sleep(4.0)
+
+
+def resetting(strategy=ContextStrategy.RESET, prompt=None):
+    async def go(args, flow_manager):
+        return {"gone": True}, node(
+            "second",
+            context_strategy=ContextStrategyConfig(strategy, prompt),
+            pre_actions=[{"type": "take_long", "handler": take_long}],
+        )
+
+    return talk(node("first", function("go", go)), ("go",))
+
+
+def test_a_reset_wipes_what_was_there_and_never_what_the_user_has_said_since():
+    """The user speaks while the node is being entered."""
+    stock, ours = (cut(resetting(), kit, after=1.0) for kit in (STOCK, TRANSACTIONAL))
+    assert "Never mind." not in stock.transcript
+    assert [(m["role"], m["content"]) for m in ours.history[:2]] == [
+        ("developer", "You are at second."),
+        ("user", "Never mind."),
+    ]
+    assert "gone" not in ours.transcript and "Go." not in ours.transcript
+    assert spoken(ours) == ["Here is second."]
+
+
+def test_a_reset_with_summary_keeps_what_the_user_has_said_since_too():
+    conversation = resetting(ContextStrategy.RESET_WITH_SUMMARY, "Summarize.")
+    outcome = cut(conversation, after=1.0)
+    assert "summary of the conversation" in outcome.history[0]["content"]
+    assert [m["content"] for m in outcome.history if m["role"] == "user"] == ["Never mind."]
+
+
+def test_an_interrupted_action_does_not_stop_a_transition():
+    """Stock waits for ever for an action that an interruption has swept away."""
+
+    async def go(args, flow_manager):
+        return {}, node("second", pre_actions=[{"type": "tts_say", "text": "One moment please."}])
+
+    stock, ours = (
+        cut(talk(node("first", function("go", go)), ("go",)), kit, after=1.2)
+        for kit in (STOCK, TRANSACTIONAL)
+    )
+    assert stock.found["node"] == "first"
+    assert ours.found["node"] == "second" and spoken(ours) == ["Here is second."]

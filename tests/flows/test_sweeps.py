@@ -27,20 +27,20 @@ def test_without_a_barge_in_all_is_well(conversation):
 
 @every_flow
 def test_a_barge_in_leaves_all_of_a_transition_or_nothing(conversation):
-    report = sweep(conversation, TRANSACTIONAL, sample=10)
+    report = sweep(conversation, TRANSACTIONAL, sample=6)
     assert report.clean, str(report)
 
 
 @every_flow
 def test_a_noise_leaves_all_of_a_transition_or_nothing(conversation):
     """Nobody says anything, so whoever has to answer must be found without it."""
-    report = sweep(conversation, TRANSACTIONAL, sample=5, false_start=True)
+    report = sweep(conversation, TRANSACTIONAL, sample=3, false_start=True)
     assert report.clean, str(report)
 
 
 @every_flow
 def test_two_barge_ins_leave_all_of_a_transition_or_nothing(conversation):
-    report = sweep(conversation, TRANSACTIONAL, sample=5, second=True)
+    report = sweep(conversation, TRANSACTIONAL, sample=3, second=True)
     assert report.clean, str(report)
 
 
