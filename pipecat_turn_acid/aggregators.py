@@ -69,7 +69,7 @@ from pipecat_turn_acid.events import (
     TurnStarted,
 )
 from pipecat_turn_acid.late_results import dropped_content, note_message
-from pipecat_turn_acid.llm import result_content
+from pipecat_turn_acid.llm import asks_for_run, result_content
 from pipecat_turn_acid.policy import TurnPolicy
 from pipecat_turn_acid.stamps import (
     AFTER_WORDS_KEY,
@@ -578,7 +578,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
                 frame.tool_call_id,
                 result_content(frame.function_name, frame.result),
                 epoch=turns.turn_of(frame),
-                wants_run=frame.result is not None if explicit is None else explicit,
+                wants_run=asks_for_run(frame.result, explicit),
             )
         except IllegalTransitionError as error:
             logger.warning(f"{self}: {error}")

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pipecat.frames.frames import FunctionCallFromLLM
 from pipecat.processors.aggregators.llm_context import LLMContext
 
-from pipecat_turn_acid.context import TransactionalLLMContext
-from pipecat_turn_acid.llm import TransactionalLLMMixin, UnreadableArguments
+from pipecat_turn_acid.llm import TransactionalLLMMixin, UnreadableArguments, acts_for_a_turn
 
 if TYPE_CHECKING:
     from pipecat.services.openai.base_llm import BaseOpenAILLMService
@@ -86,7 +85,7 @@ class _WatchedStream:
 class ChatCompletionsMixin(_Base):
     """A `TransactionalLLMMixin` that also answers calls whose arguments are not JSON."""
 
-    _watched: tuple[TransactionalLLMContext, _WatchedStream] | None = None
+    _watched: tuple[LLMContext, _WatchedStream] | None = None
 
     async def get_chat_completions(self, context: LLMContext) -> Any:
         """Get a response as a stream of chunks.
@@ -99,7 +98,7 @@ class ChatCompletionsMixin(_Base):
         """
         self._watched = None
         stream = await super().get_chat_completions(context)
-        if not isinstance(context, TransactionalLLMContext):
+        if not acts_for_a_turn():
             return stream
         watched = _WatchedStream(stream)
         self._watched = (context, watched)
@@ -120,7 +119,7 @@ class ChatCompletionsMixin(_Base):
 
 def _with_unreadable(
     function_calls: Sequence[FunctionCallFromLLM],
-    context: TransactionalLLMContext,
+    context: LLMContext,
     stream: _WatchedStream,
 ) -> Sequence[FunctionCallFromLLM]:
     """Put the calls that stock left out back in their places."""

@@ -149,6 +149,11 @@ def _acting_for(cause: _Cause | None) -> Iterator[None]:
         _cause.reset(token)
 
 
+def acts_for_a_turn() -> bool:
+    """Whether the running task does something on behalf of a turn."""
+    return _cause.get() is not None
+
+
 class UnreadableArguments(dict[str, Any]):
     """Stands in for the arguments of a call that were not JSON. Empty."""
 
@@ -373,7 +378,9 @@ class TransactionalLLMMixin(_Base):
             await super().run_function_calls(function_calls)
             return
         if cause is None or cause.context is not context:
-            cause = _Cause(context, context.epoch)
+            # A service may call this from a task of its own. It works for its last run.
+            is_known = context is self._conversation
+            cause = _Cause(context, self._working_for if is_known else context.epoch)
         function_calls = _with_unique_ids(function_calls, context)
         calls = [self._describe(call, context) for call in function_calls]
         round = context.stage_round(calls, epoch=cause.epoch)
@@ -612,7 +619,7 @@ def _record(
         cause.context.note_report(tool_call_id)
         return
     explicit = properties.run_llm if properties else None
-    wants_run = result is not None if explicit is None else explicit
+    wants_run = asks_for_run(result, explicit)
     try:
         outcome = cause.context.stage_tool_result(
             tool_call_id,
@@ -624,6 +631,16 @@ def _record(
         return
     if outcome is FenceOutcome.FENCED:
         logger.debug(f"Late result of [{function_name}:{tool_call_id}] of turn {cause.epoch}")
+
+
+def asks_for_run(result: Any, run_llm: bool | None) -> bool:
+    """Whether the model should see a result at once, as stock Pipecat decides it.
+
+    Args:
+        result: What a tool reported. None is no result, and never asks.
+        run_llm: What was said of it explicitly.
+    """
+    return result is not None and run_llm is not False
 
 
 def result_content(function_name: str, result: Any) -> str:

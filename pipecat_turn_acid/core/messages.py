@@ -219,6 +219,8 @@ def repair(messages: Sequence[object]) -> tuple[list[Any], tuple[Orphan, ...]]:
         The messages to send, and what was repaired; nothing when the history is
         sound.
     """
+    if is_sound(messages):
+        return list(messages), ()
     sound: list[Any] = []
     orphans: list[Orphan] = []
     used: set[int] = set()
@@ -247,9 +249,30 @@ def repair(messages: Sequence[object]) -> tuple[list[Any], tuple[Orphan, ...]]:
             sound.append(reduced)
         sound.extend(results)
 
-    if not orphans:
-        return list(messages), ()
     return sound, tuple(orphans)
+
+
+def is_sound(messages: Sequence[object]) -> bool:
+    """Whether every call is answered exactly once, right behind it. One pass.
+
+    Args:
+        messages: A history from any source.
+    """
+    open_ids: list[object] = []
+    for message in messages:
+        if not isinstance(message, dict):
+            continue
+        entry = cast(Message, message)
+        if entry.get("role") == "tool":
+            if entry.get("tool_call_id") not in open_ids:
+                return False
+            open_ids.remove(entry.get("tool_call_id"))
+            continue
+        if open_ids:
+            return False
+        if calls := entry.get("tool_calls"):
+            open_ids = [call.get("id") if is_mapping(call) else None for call in calls]
+    return not open_ids
 
 
 def _pair_calls(
@@ -336,8 +359,8 @@ def split_rounds(messages: Sequence[object]) -> list[Any]:
         behind = _results_behind(messages, index)
         for number, call in enumerate(cast(list[object], calls)):
             # Words stand with the first call.
-            own = message if not number else {"role": "assistant"}
-            split.append({**cast(Message, own), "tool_calls": [call]})
+            own = cast(Message, message) if not number else {"role": "assistant"}
+            split.append({**own, "tool_calls": [call]})
             tool_call_id = call.get("id") if is_mapping(call) else None
             place = next((i for i in behind if _answers(messages[i], tool_call_id)), None)
             if place is not None and place not in used:
