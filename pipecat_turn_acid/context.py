@@ -137,7 +137,7 @@ class TransactionalLLMContext(LLMContext):
         self._ended_at = -1
         self._interrupted = -1
         self._run_asked = False
-        self._unseen: list[ToolRound] = []
+        self._has_unseen = False
         # Calls that may outlive their turn and are not in the history yet, with their turns.
         self._unwritten: dict[str, int] = {}
         self._warned_orphans: set[tuple[str, str]] = set()
@@ -505,7 +505,7 @@ class TransactionalLLMContext(LLMContext):
     @property
     def owes_run(self) -> bool:
         """Whether the model has to see something that no run has shown it."""
-        return self._run_asked or bool(self._unseen)
+        return self._run_asked or self._has_unseen
 
     def owe_run(self) -> None:
         """Note that a run was asked for and has to wait."""
@@ -531,7 +531,7 @@ class TransactionalLLMContext(LLMContext):
     def note_run(self) -> None:
         """Note that a run sees the history as it stands."""
         self._run_asked = False
-        self._unseen.clear()
+        self._has_unseen = False
 
     def admit_run(self, frame: Frame) -> RunVerdict:
         """Decide on one request to run the model; the gate before each request.
@@ -758,7 +758,7 @@ class TransactionalLLMContext(LLMContext):
                 self._uncalled.append(round)
             # What outlives a turn asks for its run itself, when it is delivered.
             if end.messages and round.wants_run:
-                self._unseen.append(round)
+                self._has_unseen = True
         self._holding.difference_update(end.committed, end.rolled_back)
         for round in end.spliced:
             self._tell(RoundSpliced(round))
