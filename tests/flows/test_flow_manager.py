@@ -7,6 +7,7 @@
 import asyncio
 import inspect
 import textwrap
+from typing import Any
 
 import pytest
 from loguru import logger
@@ -19,6 +20,7 @@ from pipecat.flows import (
     FlowConfig,
     FlowError,
     FlowManager,
+    flows_tool_options,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
@@ -53,6 +55,11 @@ class Worker:
         return lambda handler: handler
 
 
+def manage(pair, worker=None, **options):
+    more: Any = {"llm": None, "worker": worker or Worker(), **options}
+    return TransactionalFlowManager(context_aggregator=pair, **more)
+
+
 def spoken(outcome):
     return [request.said for request in outcome.requests if request.final]
 
@@ -80,7 +87,7 @@ def test_the_constructor_is_the_stock_one_and_a_policy():
 def test_a_plain_context_is_warned_of_once_and_works_as_stock(warnings):
     worker = Worker()
     pair = LLMContextAggregatorPair(LLMContext())
-    manager = TransactionalFlowManager(llm=None, context_aggregator=pair, worker=worker)
+    manager = manage(pair, worker)
     assert len(warnings) == 1 and "works as stock" in warnings[0]
     assert manager.worker is worker and type(manager.state) is dict
 
@@ -88,23 +95,21 @@ def test_a_plain_context_is_warned_of_once_and_works_as_stock(warnings):
 def test_a_policy_without_a_transactional_context_has_no_effect_and_says_so():
     pair = LLMContextAggregatorPair(LLMContext())
     with pytest.raises(ValueError, match="no effect"):
-        TransactionalFlowManager(
-            llm=None, context_aggregator=pair, worker=Worker(), policy=TurnPolicy()
-        )
+        manage(pair, policy=TurnPolicy())
 
 
 def test_a_policy_is_the_conversations():
     context = TransactionalLLMContext()
     pair = TransactionalLLMContextAggregatorPair(context)
     policy = TurnPolicy(flow_state="keep")
-    TransactionalFlowManager(llm=None, context_aggregator=pair, worker=Worker(), policy=policy)
+    manage(pair, policy=policy)
     assert context.policy == policy
 
 
 def test_the_worker_is_the_one_that_was_passed_in():
     worker = Worker()
     pair = TransactionalLLMContextAggregatorPair(TransactionalLLMContext())
-    manager = TransactionalFlowManager(llm=None, context_aggregator=pair, worker=worker)
+    manager = manage(pair, worker)
     assert manager.worker is worker
 
 
@@ -232,8 +237,8 @@ def test_a_handler_that_sets_a_node_and_is_cut_stays():
         await asyncio.sleep(2.0)
         return {}, None
 
-    go = function("go", go, cancel_on_interruption=True)
-    outcome = cut(talk(node("first", go), ("go",)))
+    first = node("first", function("go", go, cancel_on_interruption=True))
+    outcome = cut(talk(first, ("go",)))
     assert outcome.found["node"] == "first" and not any(
         "second" in r.said for r in outcome.requests
     )
@@ -308,8 +313,8 @@ def test_a_node_that_cannot_be_entered_changes_nothing_and_the_model_is_told(bro
     async def go(args, flow_manager):
         return {"gone": True}, broken
 
-    go = function("go", go, cancel_on_interruption=cancel)
-    outcome = play(talk(node("first", go), ("go",)), TRANSACTIONAL)
+    first = node("first", function("go", go, cancel_on_interruption=cancel))
+    outcome = play(talk(first, ("go",)), TRANSACTIONAL)
     assert outcome.found["node"] == "first"
     assert [set(request.tools) for request in outcome.requests] == [{"go"}, {"go"}]
     assert '{"gone": true}' in outcome.transcript, "the round stays committed"
@@ -373,12 +378,12 @@ def marked(kind):
         return {}, None
 
     @side_effects
+    @flows_tool_options(cancel_on_interruption=True)
     async def order(flow_manager):
         """Order."""
         await asyncio.sleep(2.0)
         return {}, TRANSITION_IN_YAML if kind == "yaml" else None
 
-    order._pipecat_cancel_on_interruption = True
     if kind == "schema":
         return node("first", function("order", handler, cancel_on_interruption=True))
     if kind == "direct":

@@ -104,7 +104,7 @@ def test_a_handler_that_ignores_its_end_writes_nothing():
 
 def test_the_policy_names_its_choices():
     with pytest.raises(ValueError, match="flow_state='forget'"):
-        TurnPolicy(flow_state="forget")
+        TurnPolicy(flow_state="forget")  # pyright: ignore[reportArgumentType]
 
 
 # --- the mapping -------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def each_way():
 
 @pytest.mark.parametrize("change", each_way().values(), ids=each_way())
 def test_every_change_can_be_taken_back(change):
-    writers = [None]
+    writers: list[Writer | None] = [None]
     state = FlowState(lambda: writers[0])
     state.update(a=1, b=2)
     plain = dict(state)
@@ -161,7 +161,7 @@ def test_every_change_can_be_taken_back(change):
 
 @pytest.mark.parametrize("change", each_way().values(), ids=each_way())
 def test_a_change_that_may_not_be_made_is_not(change):
-    writers = [None]
+    writers: list[Writer | None] = [None]
     state = FlowState(lambda: writers[0])
     state.update(a=1, b=2)
     writers[0] = writer = Writer()
