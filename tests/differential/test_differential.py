@@ -19,7 +19,7 @@ from loguru import logger
 
 from pipecat_turn_acid import TransactionalLLMContextAggregatorPair
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL
-from tests.differential.duet import Play, Record, Response, Step, as_meant, perform
+from tests.differential.duet import Play, Record, Response, Step, ToolKind, as_meant, perform
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,13 +32,13 @@ def silent():
 
 # --- generated sessions ------------------------------------------------------------------------
 
-AWAITED = ("quick", "slow", "failing")
+AWAITED: tuple[ToolKind, ...] = ("quick", "slow", "failing")
 
 _WHILE_A_TOOL_WORKS = {True: 1.2, False: 0.5}
 """Seconds after the user has spoken, and after anybody else has asked."""
 
 
-def responses(draw: st.DrawFn, voice: str) -> tuple[Response, ...]:
+def responses(draw: st.DrawFn, voice: Any) -> tuple[Response, ...]:
     """Up to three rounds, in which the last result asks for a run, or none does.
 
     An awaited call that times out while its words are spoken, and a result of None beside others,
@@ -46,7 +46,9 @@ def responses(draw: st.DrawFn, voice: str) -> tuple[Response, ...]:
     """
     rounds = []
     for _ in range(draw(st.integers(0, 3))):
-        kinds = [*AWAITED, "outliving"] + (["timing out"] if voice == "text" else [])
+        kinds: list[ToolKind] = [*AWAITED, "outliving"]
+        if voice == "text":
+            kinds.append("timing out")
         calls = tuple(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)))
         rounds.append(Response(draw(st.booleans()), calls))
     if draw(st.booleans()) and draw(st.booleans()):
@@ -58,10 +60,19 @@ def responses(draw: st.DrawFn, voice: str) -> tuple[Response, ...]:
 @st.composite
 def plays(draw: st.DrawFn) -> Play:
     """Sessions without a barge-in; what happens beside a round asks for no run."""
-    voice = draw(st.sampled_from(["text", "text", "words", "sentences"]))
+    voice: Any = draw(st.sampled_from(["text", "text", "words", "sentences"]))
     steps: list[Step] = []
     for _ in range(draw(st.integers(1, 5))):
-        kinds = ["user", "user", "user", "append", "update", "transform", "tools", "image"]
+        kinds: list[Any] = [
+            "user",
+            "user",
+            "user",
+            "append",
+            "update",
+            "transform",
+            "tools",
+            "image",
+        ]
         kinds += ["speak", "run"]
         if not any(step.responses for step in steps):
             # A summary keeps so many messages, and a round has fewer of them than on stock.
@@ -74,7 +85,7 @@ def plays(draw: st.DrawFn) -> Play:
         answered = responses(draw, voice) if asks else ()
         steps.append(Step(kind, run, answered))
         if answered and answered[0].calls == ("slow",) and voice == "text" and draw(st.booleans()):
-            beside = draw(st.sampled_from(["append", "tools", "image", "transform"]))
+            beside: Any = draw(st.sampled_from(["append", "tools", "image", "transform"]))
             steps.append(Step(beside, False, after=_WHILE_A_TOOL_WORKS[kind == "user"]))
     return Play(tuple(steps), voice, draw(st.booleans()))
 

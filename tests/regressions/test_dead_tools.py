@@ -5,6 +5,7 @@
 """A tool goes on after its turn was cut, and pushes frames of its own."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from pipecat.frames.frames import LLMMessagesAppendFrame, TTSSpeakFrame
@@ -14,7 +15,7 @@ from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play
 from pipecat_turn_acid.testing.script import ChatRequest, Reply
 from pipecat_turn_acid.testing.tools import Tool
 
-NEWS = {"role": "developer", "content": "Order 4471 is on its way, say so."}
+NEWS: Any = {"role": "developer", "content": "Order 4471 is on its way, say so."}
 
 
 def answer(request: ChatRequest) -> Reply:

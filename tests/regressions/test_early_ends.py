@@ -4,6 +4,8 @@
 
 """A call ends before its announcement has crossed the words that were said before it."""
 
+from typing import Any
+
 import pytest
 from pipecat.processors.aggregators import async_tool_messages
 
@@ -44,5 +46,6 @@ def test_a_deadline_that_passes_behind_the_words_settles_the_call(kit: Kit, awai
     if awaited:
         assert "timed out" in outcome.history[3]["content"]
     else:
-        notice = async_tool_messages.parse_message(dict(outcome.history[4]))
+        message: Any = outcome.history[4]
+        notice = async_tool_messages.parse_message(message)
         assert notice is not None and notice.status == "finished"

@@ -24,6 +24,8 @@ def script():
 async def give_it_a_camera(bot):
     (tool,) = bot.conversation.tools
 
+    shots = set()
+
     async def look(params):
         run = bot.toolbox.begin(tool, params.tool_call_id, params.arguments)
         request = UserImageRequestFrame(
@@ -39,7 +41,7 @@ async def give_it_a_camera(bot):
             image.append_to_context = True
             await bot.transport.input().push_frame(image)
 
-        look.shooting = asyncio.create_task(shoot())
+        shots.add(asyncio.create_task(shoot()))
 
     bot.llm.register_function(tool.name, look)
 

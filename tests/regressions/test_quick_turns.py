@@ -5,6 +5,7 @@
 """A client interrupts and asks in one breath, so the next turn overtakes the interruption."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from pipecat.frames.frames import Frame, InterruptionFrame, LLMMessagesAppendFrame
@@ -29,7 +30,7 @@ class Slow(FrameProcessor):
 async def interrupt_and_ask(bot):
     """What Pipecat's RTVI processor does with a text from the client."""
     await bot.transport.input().broadcast_interruption()
-    question = {"role": "user", "content": "What are your store hours?"}
+    question: Any = {"role": "user", "content": "What are your store hours?"}
     await bot.transport.input().push_frame(LLMMessagesAppendFrame([question], run_llm=True))
 
 

@@ -6,6 +6,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 from pipecat_turn_acid import TransactionalLLMContext
 from pipecat_turn_acid.testing import conversations
@@ -27,5 +28,6 @@ def test_a_context_forgets_the_aggregators_of_a_session_that_has_ended():
         del outcome
     gc.collect()
 
-    assert [message["role"] for message in context.messages] == ["user", "assistant"] * 2
+    messages: list[Any] = context.messages
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert [assistant() for assistant in assistants] == [None, None]
