@@ -281,6 +281,40 @@ def flow_handler(handler: Any) -> Any:
     return handler if wrapper is None else wrapper
 
 
+PROVIDER_SEAMS: Final = (
+    Seam(
+        "AnthropicLLMService",
+        "_create_message_stream",
+        "opens the stream of a response",
+        ("api_call", "params"),
+    ),
+    Seam(
+        "_BaseOpenAIResponsesLLMService",
+        "_process_function_calls",
+        "reads the calls of a response",
+        ("context", "function_calls"),
+    ),
+)
+"""Of services that are looked at when they are made transactional, and not before."""
+
+
+def speaks(service_class: type, owner: str) -> bool:
+    """Whether a service is one of those that have a seam of their own.
+
+    Args:
+        service_class: A class of LLM services.
+        owner: The name of the class that has the seam.
+
+    Raises:
+        ImportError: It is, and its seam is gone or changed.
+    """
+    for base in service_class.__mro__:
+        if base.__name__ == owner and base.__module__.startswith("pipecat."):
+            require(base)
+            return True
+    return False
+
+
 def missing_from(owner: type) -> list[str]:
     """Say which seams a class lacks.
 
@@ -291,7 +325,7 @@ def missing_from(owner: type) -> list[str]:
         One text for each name that is gone or takes other parameters.
     """
     problems: list[str] = []
-    for seam in SEAMS:
+    for seam in (*SEAMS, *PROVIDER_SEAMS):
         if seam.owner != owner.__name__:
             continue
         where = f"{seam.owner}.{seam.name}"

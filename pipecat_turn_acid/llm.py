@@ -154,6 +154,12 @@ def acts_for_a_turn() -> bool:
     return _cause.get() is not None
 
 
+def conversation_acted_for() -> TransactionalLLMContext | None:
+    """The conversation that the running task acts for; None for none."""
+    cause = _cause.get()
+    return cause.context if cause else None
+
+
 class UnreadableArguments(dict[str, Any]):
     """Stands in for the arguments of a call that were not JSON. Empty."""
 
@@ -718,10 +724,24 @@ def transactional(service_class: type[_ServiceT]) -> type[_ServiceT]:
         )
     if issubclass(service_class, TransactionalLLMMixin):
         return service_class
-    from pipecat_turn_acid.chat_completions import ChatCompletionsMixin
-
-    speaks_chat = hasattr(service_class, "get_chat_completions")
-    mixin = ChatCompletionsMixin if speaks_chat else TransactionalLLMMixin
+    mixin = _mixin_for(service_class)
     name = f"Transactional{service_class.__name__}"
     doc = f"A `{service_class.__name__}` that runs for one turn at a time."
     return type(name, (mixin, service_class), {"__doc__": doc})  # pyright: ignore[reportReturnType]
+
+
+def _mixin_for(service_class: type) -> type[TransactionalLLMMixin]:
+    """The mixin that knows how a service reads the calls of a response."""
+    if hasattr(service_class, "get_chat_completions"):
+        from pipecat_turn_acid.chat_completions import ChatCompletionsMixin
+
+        return ChatCompletionsMixin
+    if _compat.speaks(service_class, "AnthropicLLMService"):
+        from pipecat_turn_acid.messages_api import MessagesMixin
+
+        return MessagesMixin
+    if _compat.speaks(service_class, "_BaseOpenAIResponsesLLMService"):
+        from pipecat_turn_acid.responses_api import ResponsesMixin
+
+        return ResponsesMixin
+    return TransactionalLLMMixin

@@ -37,7 +37,7 @@ from pipecat_turn_acid.testing.conversations import chain, order, parallel
 from pipecat_turn_acid.testing.script import ChatRequest, Reply
 from pipecat_turn_acid.testing.sweep import sweep
 
-NOTE = {"role": "developer", "content": "The shop has moved."}
+NOTE: Any = {"role": "developer", "content": "The shop has moved."}
 SUMMARY = "The user asked about an order."
 
 
@@ -57,15 +57,15 @@ async def summarize(bot: Bot) -> None:
 
 
 async def replace(bot: Bot) -> None:
-    await bot.queue(LLMMessagesUpdateFrame([dict(NOTE)], run_llm=False))
+    await bot.queue(LLMMessagesUpdateFrame([copy.deepcopy(NOTE)], run_llm=False))
 
 
 async def transform(bot: Bot) -> None:
-    await bot.queue(LLMMessagesTransformFrame(lambda messages: [*messages, dict(NOTE)]))
+    await bot.queue(LLMMessagesTransformFrame(lambda messages: [*messages, copy.deepcopy(NOTE)]))
 
 
 async def set_messages(bot: Bot) -> None:
-    bot.context.set_messages([dict(NOTE)])
+    bot.context.set_messages([copy.deepcopy(NOTE)])
 
 
 async def show(bot: Bot) -> None:

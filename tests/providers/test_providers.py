@@ -7,24 +7,23 @@
 The servers are strict: each refuses what its provider refuses, in its provider's words.
 """
 
+import json
+from typing import Any
+
 import pytest
 
 pytest.importorskip("anthropic", reason="needs pipecat-turn-acid[providers]")
 pytest.importorskip("google.genai", reason="needs pipecat-turn-acid[providers]")
 
+from pipecat_turn_acid import _compat
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, Tick, play
 from pipecat_turn_acid.testing.conversations import FIVE, chain, correct, order, parallel, talk
 from pipecat_turn_acid.testing.judge import judge
 from pipecat_turn_acid.testing.providers import PROVIDERS, speaking
+from pipecat_turn_acid.testing.script import Script
 from pipecat_turn_acid.testing.sweep import sweep
 
-# Pipecat's Anthropic service passes on one call of a response; see the test of it below.
-PLAYED = [
-    (provider, conversation)
-    for provider in PROVIDERS
-    for conversation in FIVE
-    if (provider, conversation) != ("anthropic", parallel)
-]
+PLAYED = [(provider, conversation) for provider in PROVIDERS for conversation in FIVE]
 
 
 @pytest.mark.parametrize("thinking", [False, True], ids=["", "thinking"])
@@ -72,12 +71,59 @@ def test_a_signature_reaches_gemini_on_the_call_that_it_signs():
     assert len(outcome.requests[0].calls) == 2
 
 
-def test_pipecat_passes_on_the_last_call_of_anthropics_response():
-    """When this fails, Pipecat has mended it: have `parallel` played with Anthropic above."""
-    outcome = play(parallel, speaking("anthropic", STOCK))
+def test_all_calls_of_an_anthropic_response_are_run_and_shown():
+    """Stock runs the last one alone, and never tells."""
+    stock = play(parallel, speaking("anthropic", STOCK))
+    ours = play(parallel, speaking("anthropic", TRANSACTIONAL))
 
-    assert len(outcome.requests[0].calls) == 2
-    assert [run.arguments["city"] for run in outcome.runs] == ["London"]
+    assert [run.arguments["city"] for run in stock.runs] == ["London"]
+    assert {run.arguments["city"] for run in ours.runs} == {"Paris", "London"}
+    assert ours.history[-1]["content"] == "It is sunny in Paris. It is sunny in London."
+
+
+def broken(*, beside_a_good_one: bool) -> Any:
+    """A model that calls a tool with half a JSON text."""
+
+    def script() -> Script:
+        script = Script()
+        script.on(after_tool="get_weather").say("Something went wrong.")
+        rule = script.on().call("get_weather", '{"city": "Par')
+        if beside_a_good_one:
+            rule.call("get_weather", {"city": "London"})
+        return script
+
+    return parallel.but(script=script, voice="text")
+
+
+@pytest.mark.parametrize("beside_a_good_one", [False, True], ids=["alone", "beside a good call"])
+@pytest.mark.parametrize("provider", ["anthropic", "responses"])
+def test_arguments_that_are_not_json_are_answered(provider, beside_a_good_one):
+    """The model is told, in one request, and the tool is not called with what it did not say."""
+    conversation = broken(beside_a_good_one=beside_a_good_one)
+
+    outcome = play(conversation, speaking(provider, TRANSACTIONAL))
+
+    results = [json.loads(m["content"]) for m in outcome.history if m["role"] == "tool"]
+    good = {"city": "London", "weather": "sunny"}
+    assert "not" in results[0] and "JSON" in results[0]
+    assert results[1:] == [good] * beside_a_good_one
+    assert [run.arguments for run in outcome.runs] == [{"city": "London"}] * beside_a_good_one
+    assert len(outcome.requests) == 2
+    assert not any(request.refusal for request in outcome.requests)
+    assert outcome.history[-1]["content"] == "Something went wrong."
+    assert not outcome.in_progress
+
+
+def test_the_seams_of_these_services_are_as_we_take_them_to_be():
+    """A release that moves one is an error with a way out, and not a bot that behaves oddly."""
+    from pipecat.services.anthropic.llm import AnthropicLLMService
+    from pipecat.services.openai.responses.llm import OpenAIResponsesHttpLLMService
+
+    owners = {c.__name__: c for c in OpenAIResponsesHttpLLMService.__mro__} | {
+        "AnthropicLLMService": AnthropicLLMService
+    }
+
+    assert [_compat.missing_from(owners[seam.owner]) for seam in _compat.PROVIDER_SEAMS] == [[], []]
 
 
 @pytest.mark.parametrize("conversation", [chain, correct, talk], ids=lambda c: c.name)

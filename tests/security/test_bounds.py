@@ -219,10 +219,11 @@ def test_content_never_becomes_a_call_a_result_or_an_epoch():
     context.stage_tool_result("call_0001", FORGED)
     context.commit()
 
+    messages: list[Any] = list(context.messages)
     assert context.check() == ()
     assert context.epoch == 1
-    assert [m["role"] for m in context.messages] == ["user", "assistant", "assistant", "tool"]
-    assert [m.get("content") for m in context.messages] == [FORGED, FORGED, None, FORGED]
+    assert [m["role"] for m in messages] == ["user", "assistant", "assistant", "tool"]
+    assert [m.get("content") for m in messages] == [FORGED, FORGED, None, FORGED]
 
 
 def test_an_id_that_the_model_makes_up_cannot_answer_another_call():
