@@ -9,11 +9,14 @@ import importlib
 import json
 import math
 import os
+import platform
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "targets",
-        nargs="+",
+        nargs="*",
         metavar="module:conversation",
         help="a Conversation, several of them, or a function that returns either; "
-        "pipecat_turn_acid.testing.conversations:FIVE holds five",
+        "without one, all of this project's own, on the stock classes too",
     )
     command.add_argument(
         "--stock",
@@ -125,6 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", type=Path, metavar="FILE", help="write the findings as JSON")
     command.add_argument(
         "--html", type=Path, metavar="FILE", help="write a timeline with the damaged instants"
+    )
+    command.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write the figures as a page of Markdown"
     )
     command.add_argument(
         "--replay",
@@ -205,11 +211,15 @@ def _kits(options: argparse.Namespace) -> list[tuple[Kit, bool]]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    wanted = [(target, options.voice) for target in options.targets]
+    if not wanted:
+        wanted = [(target, options.voice or voice) for target, voice in _OWN]
+        options.stock = True
     played = [
         (_options_of(target, voice, options), one.but(voice=voice) if voice else one)
-        for named in options.targets
+        for named, voices in wanted
         for target, one in _conversations(named)
-        for voice in (_VOICES if options.voice == "all" else [options.voice])
+        for voice in (_VOICES if voices == "all" else [voices])
     ]
     kits = _kits(options)
     if options.replay:
@@ -247,6 +257,13 @@ def _sweep(options: argparse.Namespace) -> int:
 
 _VOICES = ("words", "sentences", "text")
 
+_OWN = (
+    ("pipecat_turn_acid.testing.conversations:FIVE", "all"),
+    ("pipecat_turn_acid.testing.scenarios:ALL", None),
+    ("pipecat_turn_acid.testing.flow_conversations:ALL", None),
+)
+"""What is swept without a target, and with which voices."""
+
 
 def summary(reports: Sequence[Report]) -> str:
     """Return what several sweeps found as a Markdown table, a line for each conversation.
@@ -277,6 +294,28 @@ def summary(reports: Sequence[Report]) -> str:
     return "\n".join(lines)
 
 
+def figures(reports: Sequence[Report]) -> str:
+    """Return a page that states what several sweeps found, and how it was measured.
+
+    Args:
+        reports: The reports.
+    """
+    tried = sum(len(report.verdicts) for report in reports)
+    hours = sum(report.seconds for report in reports) / 3600
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pipecat-ai", "openai"))
+    words = [word for word in sys.argv[1:] if not word.endswith(".md")]
+    command = shlex.join(["python", "-m", "pipecat_turn_acid", *words])
+    return (
+        "# Figures of the sweep\n\n"
+        f"{tried} conversations, each interrupted at another instant; {hours:.1f} h with "
+        f"Python {platform.python_version()}, {versions}. Measured with\n\n"
+        f"```sh\n{command}\n```\n\n"
+        "An instant is damaged when anything is wrong afterwards that "
+        "[the judge](sweep-your-own-bot.md#what-is-judged) knows of.\n\n"
+        f"{summary(reports)}\n"
+    )
+
+
 def _cell(report: Report | None) -> str:
     if report is None or not report.verdicts:
         return ""
@@ -294,6 +333,8 @@ def _write(options: argparse.Namespace, reports: list[tuple[str, Report]]) -> No
     if options.json:
         found = [report.to_dict(target) for target, report in reports]
         options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    if options.markdown:
+        options.markdown.write_text(figures([report for _, report in reports]), "utf-8")
     if options.html:
         options.html.write_text(render(reports), "utf-8")
 

@@ -4,6 +4,7 @@
 
 """``python -m pipecat_turn_acid sweep``: what it prints, writes and exits with."""
 
+import importlib
 import json
 import os
 import signal
@@ -14,7 +15,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pipecat_turn_acid.testing import cli
 from pipecat_turn_acid.testing.cli import main
+from pipecat_turn_acid.testing.conversation import Conversation
 
 ORDER = "pipecat_turn_acid.testing.conversations:order"
 TEXT = ["--voice", "text", "--between", "3.2,3.5", "--jobs", "1"]
@@ -75,6 +78,25 @@ def test_several_targets_and_voices_end_in_a_table(capsys):
     ]
     assert all(row[4] == "0 (0.0%)" for row in rows[:-1])
     assert rows[-1][2] == "24" and rows[-1][4] == "0"
+
+
+def test_without_a_target_all_of_the_projects_own_is_swept(tmp_path, capsys, monkeypatch):
+    own = [target for target, _ in vars(cli)["_OWN"]]
+    for target in own:
+        module, _, name = target.partition(":")
+        assert all(
+            isinstance(one, Conversation) for one in vars(importlib.import_module(module))[name]
+        )
+    assert own[0].endswith("conversations:FIVE")
+
+    monkeypatch.setattr(cli, "_OWN", ((ORDER, "all"),))
+    page = tmp_path / "figures.md"
+    assert main(["sweep", "--sample", "2", "--jobs", "1", "--markdown", str(page)]) == 0
+    capsys.readouterr()
+    text = page.read_text()
+    for voice in ("words", "sentences", "text"):
+        assert f"| order | {voice} | 2 (every tick, sampled to 2) |" in text
+    assert "| stock, damaged | transactional, damaged |" in text and "12 conversations" in text
 
 
 def test_an_instant_that_is_none_is_refused(capsys):
