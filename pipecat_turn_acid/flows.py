@@ -527,7 +527,8 @@ class TransactionalFlowManager(FlowManager):
             if isinstance(frame, LLMMessagesUpdateFrame) and entry:
                 frame = _ResetFrame(frame, entry.present, self._context)
             if isinstance(frame, LLMRunFrame) and entry and entry.round:
-                await self._before_run(frame, entry)
+                if not await self._before_run(frame, entry):
+                    continue
             if isinstance(frame, _UNINTERRUPTIBLE):
                 frame.interruptible = False
             prepared.append(frame)
@@ -544,19 +545,28 @@ class TransactionalFlowManager(FlowManager):
             and not self._context.is_live(entry.round.epoch)
         )
 
-    async def _before_run(self, frame: LLMRunFrame, entry: "_Entry") -> None:
-        """Let the hook return before the node's run, and make that run the only one."""
+    async def _before_run(self, frame: LLMRunFrame, entry: "_Entry") -> bool:
+        """Let the hook return before the node's run, and make that run the only one.
+
+        Returns:
+            Whether the run is still to be asked for.
+        """
         turns = self._context
         if turns is None:
-            return
+            return True
         self._is_owing = True
-        frame.metadata[OWED_KEY] = True
         is_owed, epoch = turns.owes_run, turns.epoch
         entry.settle()
         await turns.run_commit_hooks()
-        # A run that was owed meanwhile, or that came with a new turn, has shown the node already.
-        if not is_owed and turns.epoch == epoch:
+        # A run that was owed meanwhile, or that came with a new turn, shows the node already.
+        is_shown = is_owed or turns.epoch != epoch
+        if not turns.is_gated:
+            return not is_shown
+        # The gate turns the frame away if another run has been quicker.
+        frame.metadata[OWED_KEY] = True
+        if not is_shown:
             turns.owe_run()
+        return True
 
 
 class _Call:
@@ -688,12 +698,14 @@ class _ResetFrame(LLMMessagesUpdateFrame):
         super().__init__(messages=frame.messages, run_llm=frame.run_llm)
 
     @property
-    def messages(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def messages(self) -> list[Any]:
         """What the history is to be. An aggregator reads it when it replaces the history."""
         return [*self._messages, *(m for m in self._history if self._was_said_since(m))]
 
     @messages.setter
-    def messages(self, messages: list[Any]) -> None:
+    def messages(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, messages: list[Any]
+    ) -> None:
         self._messages = messages
 
     @property
