@@ -15,7 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pipecat_turn_acid.testing.conversation import Kit
-from pipecat_turn_acid.testing.providers import anthropic, google, responses
+from pipecat_turn_acid.testing.providers import (
+    anthropic,
+    google,
+    responses,
+    responses_websocket,
+)
 from pipecat_turn_acid.testing.providers.server import ScriptedProviderServer
 
 __all__ = ["PROVIDERS", "ScriptedProviderServer", "speaking"]
@@ -24,6 +29,7 @@ PROVIDERS: Final[Mapping[str, Any]] = {
     "anthropic": anthropic,
     "google": google,
     "responses": responses,
+    "responses-websocket": responses_websocket,
 }
 """The modules of the dialects, by name."""
 
@@ -32,7 +38,7 @@ def speaking(provider: str, kit: Kit, *, thinking: bool = False) -> Kit:
     """Return a kit whose service speaks another protocol.
 
     Args:
-        provider: ``anthropic``, ``google`` or ``responses``.
+        provider: ``anthropic``, ``google``, ``responses`` or ``responses-websocket``.
         kit: What the rest of the bot is built from.
         thinking: Whether the model thinks before it answers, and wants to see its thoughts again.
     """
