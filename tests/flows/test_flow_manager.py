@@ -324,6 +324,20 @@ def test_a_node_that_cannot_be_entered_changes_nothing_and_the_model_is_told(bro
     assert len(outcome.errors) == 1 and "on_round_committed" in outcome.errors[0]
 
 
+def test_what_is_wrong_with_a_node_is_found_before_its_actions_run():
+    done = []
+
+    async def note(action, flow_manager):
+        done.append(action["type"])
+
+    async def go(args, flow_manager):
+        pre_actions = [{"type": "note", "handler": note}]
+        return {}, node("second", "not a function", pre_actions=pre_actions)
+
+    outcome = play(talk(node("first", function("go", go)), ("go",)), TRANSACTIONAL)
+    assert outcome.found["node"] == "first" and done == []
+
+
 def test_a_node_that_cannot_be_entered_leaves_the_actions_of_the_one_before():
     """What waits for the next response of the node waits for it still."""
     done = []
