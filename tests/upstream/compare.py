@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,9 @@ HEARD = {**DROP_INS, _CONTEXT: "variants:HeardContext"}
 BROKEN = {**DROP_INS, _ASSISTANT: "variants:ForgetfulAssistantAggregator"}
 """The drop-ins with an aggregator that forgets tool results."""
 
+PATIENCE = 150.0
+"""Seconds without any outcome after which a run hangs; a single test may take 60."""
+
 CONFIG = """\
 [pytest]
 asyncio_default_fixture_loop_scope = function
@@ -90,6 +94,24 @@ class Run:
 
     outcomes: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+
+    def add(self, lines: str) -> str | None:
+        """Add what a run has written.
+
+        Args:
+            lines: One outcome each.
+
+        Returns:
+            The test that was running when the run was stopped; None if it came to its end.
+        """
+        running: str | None = None
+        for test, outcome, reason in map(json.loads, lines.splitlines()):
+            if outcome in ("started", "finished"):
+                running = test or None
+                continue
+            self.outcomes[test] = outcome
+            self.reasons[test] = reason
+        return running
 
     def having(self, outcome: str) -> set[str]:
         """Node ids of the tests with an outcome."""
@@ -163,36 +185,67 @@ class Comparison:
         return verdict
 
     def run(self, drop_ins: dict[str, str], tests: Sequence[str] = ()) -> Run:
-        """Run tests in a process of their own.
+        """Run tests in a process of their own, and go on without one that hangs.
 
         Args:
             drop_ins: What to bind; empty for stock.
             tests: Node ids; all the files when empty.
         """
+        chosen = list(tests) or [str(file) for file in self._files]
+        run, hung = Run(), list[str]()
+        while True:
+            stopped_at = self._run_once(drop_ins, chosen, hung, run)
+            if stopped_at is None:
+                return run
+            run.outcomes[stopped_at], run.reasons[stopped_at] = "failed", "hangs"
+            hung.append(stopped_at)
+            if not tests:
+                file = str(self._checkout / stopped_at.partition("::")[0])
+                chosen = chosen[chosen.index(file) :]
+
+    def _run_once(
+        self, drop_ins: dict[str, str], chosen: list[str], hung: list[str], run: Run
+    ) -> str | None:
+        """Run what is chosen, and add the outcomes. Returns the test that hangs, if one does."""
         with tempfile.TemporaryDirectory() as scratch:
-            outcomes = Path(scratch, "outcomes.json")
+            outcomes = Path(scratch, "outcomes")
             config = Path(scratch, "pytest.ini")
             config.write_text(CONFIG)
             command = [sys.executable, "-m", "pytest", "-p", "rebind", "-p", "no:cacheprovider"]
             command += ["-c", str(config), "--rootdir", str(self._checkout), "-q", "--tb=no"]
-            command += ["--continue-on-collection-errors", "--timeout=60", *self._flags]
-            command += list(tests) or [str(file) for file in self._files]
+            command += ["--continue-on-collection-errors", "--timeout=60", *self._flags, *chosen]
+            command += [f"--deselect={test}" for test in hung]
             environment = {
                 **os.environ,
                 "DROP_INS": json.dumps(drop_ins),
                 "OUTCOMES": str(outcomes),
                 "PYTHONPATH": str(HERE),
             }
-            done = subprocess.run(
-                command, cwd=self._checkout, env=environment, capture_output=True, text=True
-            )
-            if "while loading conftest" in done.stderr and not self._flags:
-                print("The checkout's conftest.py does not fit this release; running without it.")
-                self._flags = ["--noconftest"]
-                return self.run(drop_ins, tests)
+            log = Path(scratch, "log")
+            with log.open("w") as output:
+                process = subprocess.Popen(
+                    command, cwd=self._checkout, env=environment, stdout=output, stderr=output
+                )
+                while _is_busy(process, outcomes):
+                    time.sleep(0.2)
+                process.kill()
+                process.wait()
             if not outcomes.exists():
-                sys.exit(f"pytest did not run:\n{done.stdout}\n{done.stderr}")
-            return Run(**json.loads(outcomes.read_text()))
+                text = log.read_text()
+                if "while loading conftest" in text and not self._flags:
+                    print("The checkout's conftest.py does not fit this release; run without it.")
+                    self._flags = ["--noconftest"]
+                    return self._run_once(drop_ins, chosen, hung, run)
+                sys.exit(f"pytest did not run:\n{text}")
+            return run.add(outcomes.read_text())
+
+
+def _is_busy(process: "subprocess.Popen[bytes]", outcomes: Path) -> bool:
+    """Whether a run goes on, and has come to something in the last minutes."""
+    if process.poll() is not None:
+        return False
+    heard = outcomes.stat().st_mtime if outcomes.exists() else time.time()
+    return time.time() - heard < PATIENCE
 
 
 def weigh(stock: Run, ours: Run, meant: Iterable[Difference], again: Sequence[Run] = ()) -> Verdict:

@@ -6,7 +6,8 @@
 
 ``-p rebind`` in a run of Pipecat's own tests, which stay as they are. What is bound comes from
 the environment variable ``DROP_INS``, a JSON object of stock to drop-in, each ``module:name``;
-``{}`` leaves everything stock. Every outcome is written to the file that ``OUTCOMES`` names.
+``{}`` leaves everything stock. Every outcome is written to the file that ``OUTCOMES`` names, a line
+of JSON each, as soon as it is known.
 
 A class of LLM services is replaced by ``transactional(it)``, whether Pipecat or a test defines
 it, so that a test's own fake service is judged too.
@@ -144,8 +145,7 @@ class Plugin:
         self._rebinding = rebinding
         self._tests = tests
         self._outcomes_file = outcomes
-        self._outcomes: dict[str, str] = {}
-        self._reasons: dict[str, str] = {}
+        self._failed: set[str] = set()
 
     def pytest_collection_modifyitems(self, session: pytest.Session) -> None:
         """Bind in the tests, and in what of Pipecat they have loaded since."""
@@ -156,30 +156,38 @@ class Plugin:
         """Bind in what a test before has loaded."""
         self._rebinding.bind(_stock_modules())
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note what is running, for whoever finds that it hangs."""
+        self._write(nodeid, "started", "")
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note what could not be collected."""
         if report.failed:
-            self._note(report.nodeid, "failed", report)
+            self._note(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note an outcome; a failure in any phase outweighs what passed."""
-        if report.failed or (report.when == "call" and report.nodeid not in self._outcomes):
-            self._note(report.nodeid, report.outcome, report)
-        elif report.skipped:
-            self._outcomes.setdefault(report.nodeid, "skipped")
+        if report.nodeid in self._failed:
+            return
+        if report.failed or report.skipped or report.when == "call":
+            self._note(report)
 
     def pytest_sessionfinish(self) -> None:
-        """Write the outcomes."""
-        self._outcomes_file.write_text(
-            json.dumps({"outcomes": self._outcomes, "reasons": self._reasons}, indent=1)
-        )
+        """Say that the run has come to its end."""
+        self._write("", "finished", "")
 
-    def _note(self, nodeid: str, outcome: str, report: Any) -> None:
-        self._outcomes[nodeid] = outcome
-        if outcome == "failed":
+    def _note(self, report: Any) -> None:
+        reason = ""
+        if report.outcome == "failed":
+            self._failed.add(report.nodeid)
             crash = getattr(report.longrepr, "reprcrash", None)
-            text = crash.message if crash else str(report.longrepr)
-            self._reasons[nodeid] = text.strip().splitlines()[-1 if crash is None else 0][:300]
+            lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
+            reason = lines[0 if crash else -1][:300] if lines else ""
+        self._write(report.nodeid, report.outcome, reason)
+
+    def _write(self, test: str, outcome: str, reason: str) -> None:
+        with self._outcomes_file.open("a") as file:
+            file.write(json.dumps([test, outcome, reason]) + "\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:

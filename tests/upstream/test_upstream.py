@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.upstream import compare
 from tests.upstream.compare import (
     BROKEN,
     DROP_INS,
@@ -100,6 +101,49 @@ def test_a_broken_drop_in_is_caught(comparison, stock):
 
     assert set(verdict.unexplained) == {RESULT}
     assert not verdict.is_clean
+
+
+HANGING = """
+import asyncio
+
+
+def test_before():
+    assert True
+
+
+def test_that_ends_and_leaves_a_task_that_does_not():
+    async def stubborn():
+        while True:
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                pass
+
+    async def main():
+        task = asyncio.create_task(stubborn())
+        await asyncio.sleep(0)
+        return task
+
+    asyncio.run(main())
+
+
+def test_after():
+    assert True
+"""
+
+
+def test_a_run_goes_on_without_a_test_that_hangs(tmp_path, monkeypatch):
+    """One release's test that never ends on another release must not take the others with it."""
+    monkeypatch.setattr(compare, "PATIENCE", 10.0)
+    (tmp_path / "tests").mkdir()
+    file = tmp_path / "tests" / "test_it.py"
+    file.write_text(HANGING)
+
+    run = Comparison(tmp_path, [file]).run({})
+
+    hanging = "tests/test_it.py::test_that_ends_and_leaves_a_task_that_does_not"
+    assert run.reasons[hanging] == "hangs"
+    assert run.having("passed") == {"tests/test_it.py::test_before", "tests/test_it.py::test_after"}
 
 
 def test_an_unlisted_difference_is_unexplained(stock, ours):
