@@ -332,7 +332,7 @@ def test_what_is_wrong_with_a_node_is_found_before_its_actions_run():
 
     async def go(args, flow_manager):
         pre_actions = [{"type": "note", "handler": note}]
-        return {}, node("second", "not a function", pre_actions=pre_actions)
+        return {}, node("second", context_strategy="reset", pre_actions=pre_actions)
 
     outcome = play(talk(node("first", function("go", go)), ("go",)), TRANSACTIONAL)
     assert outcome.found["node"] == "first" and done == []
