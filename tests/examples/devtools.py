@@ -72,13 +72,13 @@ def chromium() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def hurry() -> None:
-    """Take precedence over what else the machine does, where that is allowed.
+def hurry(pid: int) -> None:
+    """Let a program that has just begun go before what else the machine does, where allowed.
 
     Speech comes in real time, and is not recognised with pieces missing.
     """
     with suppress(OSError):
-        os.nice(-12)
+        os.setpriority(os.PRIO_PROCESS, pid, -12)
 
 
 class Page:
@@ -208,8 +208,8 @@ async def open_page(url: str, *, prelude: str = MICROPHONE) -> AsyncIterator[Pag
             "about:blank",
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            preexec_fn=hurry,
         )
+        hurry(process.pid)
         try:
             port = await _devtools_port(Path(profile) / "DevToolsActivePort", process)
             async with aiohttp.ClientSession() as http:
@@ -265,8 +265,8 @@ def running(
             env=inherited | dict(settings or {}),
             stdout=out,
             stderr=subprocess.STDOUT,
-            preexec_fn=hurry,
         )
+    hurry(process.pid)
     try:
         until_logged(log, ready, process, within=within)
         yield process

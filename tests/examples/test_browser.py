@@ -58,6 +58,10 @@ def visit(
     async def main() -> None:
         async with open_page(address, prelude=prelude) as page:
             await visitor(page)
+            # A bot whose caller just disappears waits for a while, and its runner waits for it.
+            await page.click("#connect")
+            await page.until("document.querySelector('#status').dataset.state === 'idle'")
+            await page.send("Page.navigate", url="about:blank")
             assert page.complaints == []
 
     asyncio.run(main())
