@@ -35,8 +35,16 @@ demo-flows: $(READY) ## Correct an order in mid-transition: Pipecat Flows, stock
 screenshots: $(READY) ## Take the pictures in docs/images anew, from the browser tests
 	@SCREENSHOTS=docs/images $(PY) -m pytest tests/examples/test_browser.py
 
-test: $(READY) ## Run the whole test suite; PYTEST_ARGS goes to pytest
+# What runs in real time needs the machine for itself.
+REAL_TIME := tests/examples/test_browser.py tests/examples/test_daily.py tests/examples/test_evals.py
+
+test: $(READY) ## Run the whole test suite; PYTEST_ARGS="-k order" runs a part of it
+ifdef PYTEST_ARGS
 	@$(PY) -m pytest $(PYTEST_ARGS)
+else
+	@$(PY) -m pytest $(REAL_TIME)
+	@$(PY) -m pytest --numprocesses 2 --dist worksteal $(REAL_TIME:%=--ignore=%)
+endif
 
 test-upstream: $(READY) ## Run the tests of a Pipecat checkout, PIPECAT_SRC, on the drop-ins
 	@test -n "$(PIPECAT_SRC)" || { echo "Usage: make test-upstream PIPECAT_SRC=<a checkout of Pipecat>" >&2; exit 2; }

@@ -45,6 +45,6 @@ if not module.is_relative_to(venv) or "site-packages" not in module.parts:
 print(f"Testing {module.relative_to(venv)}")
 PYTHON
 # Those that run the example bots in real time or on speech say nothing more about the wheel.
-"$work/venv/bin/python" -m pytest -p no:cacheprovider \
+"$work/venv/bin/python" -m pytest -p no:cacheprovider --numprocesses 2 --dist worksteal \
     --ignore=tests/examples/test_browser.py --ignore=tests/examples/test_daily.py \
     --ignore=tests/examples/test_evals.py --ignore=tests/examples/test_speech.py "$@"
