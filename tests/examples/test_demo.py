@@ -43,6 +43,7 @@ RECORDINGS = stage.RECORDINGS
 def no_key_and_quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
     yield
     logger.remove()
     logger.add(sys.stderr)
