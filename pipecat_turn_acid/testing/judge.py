@@ -25,6 +25,9 @@ from pipecat_turn_acid.testing.speech import Voice
 from pipecat_turn_acid.testing.tools import Behaviour, ToolRun
 
 _SAME_INSTANT = 1e-6
+_TICKS_TO_THE_SERVICE = 3
+"""How many ticks a sound takes at least to cancel a tool: input, user aggregator, LLM service."""
+
 _HEARING = 0.15
 """How far the frame about a word and its sound may be apart, in seconds."""
 
@@ -216,7 +219,8 @@ class _Judge:
             if run is None or run.ended is None or run.ended_tick is None:
                 return True
             if run.ending == "cancelled":  # by the barge-in, unless it was earlier
-                return run.ended > end.at - _SAME_INSTANT and run.ended_tick >= sound.tick
+                earliest = sound.tick + _TICKS_TO_THE_SERVICE
+                return run.ended > end.at - _SAME_INSTANT and run.ended_tick >= earliest
             return run.ended_tick > end.tick
 
         return any(late(self._runs.get(call_id)) for call_id in ids)
