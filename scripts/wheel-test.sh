@@ -4,7 +4,7 @@
 # Usage: wheel-test.sh [PYTEST_ARGS...]
 set -euo pipefail
 
-extras=browser,daily,openai,silero,speech,test
+extras=browser,daily,openai,providers,silero,speech,test
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
