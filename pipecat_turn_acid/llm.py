@@ -87,9 +87,8 @@ _STAMPED = (
 _WORDS_ON_THEIR_WAY = 256
 """How many pieces of text may wait on their way to the voice."""
 
-_CANCEL_GRACE_SECS = 0.02
-"""How long an interruption waits for cancelled tools, in seconds: less than a word is heard."""
-
+_CANCEL_PASSES = 16
+"""How many passes of the event loop an interruption waits for cancelled tools. No time passes."""
 
 # What says whether words came before it: calls, and what brings messages for one provider alone,
 # such as thoughts and signatures.
@@ -327,8 +326,10 @@ class TransactionalLLMMixin(_Base):
             )
             for chosen in cancelled
         ]
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CANCEL_GRACE_SECS)
+        for _pass in range(_CANCEL_PASSES):
+            if all(task.done() for task in tasks):
+                break
+            await asyncio.sleep(0)
 
     async def push_frame(self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM):
         """Push a frame, stamped with the turn on whose behalf it was made.
