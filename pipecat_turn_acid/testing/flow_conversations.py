@@ -556,8 +556,11 @@ long_edge = pizza(
 )
 """(x) An edge function that ends while the user is talking."""
 
-late_edge = pizza("late_edge", replace(_ONE_EDGE, edge=7.0), quiet=3.0)
-"""(x) An edge function that ends long after the user has said something else."""
+late_edge = pizza("late_edge", replace(_ONE_EDGE, edge=7.0), quiet=3.0).but(extra_answers=1)
+"""(x) An edge function that ends long after the user has said something else.
+
+The late result is told to the user, beside the answer that the new node brings.
+"""
 
 ALL: tuple[Conversation, ...] = (
     quick_edge,
