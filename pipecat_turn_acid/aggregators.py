@@ -570,9 +570,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
     ) -> None:
         """Record the result of a stock service, which only its frame brings."""
-        explicit = frame.properties.run_llm if frame.properties else None
-        if explicit is None:
-            explicit = frame.run_llm
+        explicit = _explicit_run(frame)
         try:
             turns.stage_tool_result(
                 frame.tool_call_id,
@@ -702,9 +700,7 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
     ) -> None:
         """Let Pipecat write an async result, and owe the run that it asks for."""
         in_progress = self._function_calls_in_progress[frame.tool_call_id]
-        explicit = frame.properties.run_llm if frame.properties else None
-        if explicit is None:
-            explicit = frame.run_llm
+        explicit = _explicit_run(frame)
         if not may_run:
             properties = frame.properties or FunctionCallResultProperties()
             frame.properties = dataclasses.replace(properties, run_llm=False)
@@ -1013,6 +1009,12 @@ def _describe(
         arguments=json.dumps(arguments, ensure_ascii=False),
         has_side_effects=turns.has_side_effects(name),
     )
+
+
+def _explicit_run(frame: FunctionCallResultFrame) -> bool | None:
+    """What was said of running the model on a result; its properties come first, as in stock."""
+    explicit = frame.properties.run_llm if frame.properties else None
+    return frame.run_llm if explicit is None else explicit
 
 
 def _stamp_run(
