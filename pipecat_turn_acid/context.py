@@ -141,6 +141,10 @@ class TransactionalLLMContext(LLMContext):
         # Calls that may outlive their turn and are not in the history yet, with their turns.
         self._unwritten: dict[str, int] = {}
         self._warned_orphans: set[tuple[str, str]] = set()
+        # The last message of the last request, and of the last one that the model answered with
+        # calls.
+        self._shown: LLMContextMessage | None = None
+        self._accepted: LLMContextMessage | None = None
         self.user_turn_open = False
         """Whether the user has the floor. Kept by the user aggregator."""
         self.commits_in_order = False
@@ -337,6 +341,7 @@ class TransactionalLLMContext(LLMContext):
                 self.report_stale(StaleWork("calls", epoch, call.tool_call_id))
             return round
         self._unwritten.update({c.tool_call_id: epoch for c in calls if c.outlives_turn})
+        self._accepted = self._shown
         self._tell(RoundStaged(round))
         return round
 
@@ -571,6 +576,7 @@ class TransactionalLLMContext(LLMContext):
             return RunVerdict.OWED
         self._warn_of_orphans()
         self.note_run()
+        self._shown = self._messages[-1] if self._messages else None
         frame.metadata[ADMITTED_KEY] = True
         self.run_in_progress = True
         return RunVerdict.RUN
@@ -724,6 +730,37 @@ class TransactionalLLMContext(LLMContext):
         # Gemini wants as many results in a turn as there were calls in the turn before, and its
         # adapter makes a turn of each message.
         return split_rounds(sound) if llm_specific_filter == "google" else sound
+
+    def remove_invalid_file_message(self) -> bool:
+        """Remove the oldest file or image that the model has not taken yet.
+
+        As in `LLMContext`, except for what was added while a round was open. It
+        stands before the round, and the model made the calls without having
+        seen it.
+
+        Returns:
+            Whether there was one.
+        """
+        seen = -1
+        for index, message in enumerate(self._messages):
+            is_answer = (
+                isinstance(message, dict)
+                and message.get("role") == "assistant"
+                and not message.get("tool_calls")
+            )
+            if is_answer or message is self._accepted:
+                seen = index
+        unseen = self._messages[seen + 1 :]
+        candidates = [m for m in unseen if isinstance(m, dict) and m.get("role") != "assistant"]
+        # What counts as a file is for Pipecat to say.
+        cleaned = LLMContext(list(candidates))
+        if not cleaned.remove_invalid_file_message():
+            return False
+        kept = {id(message) for message in cleaned.messages}
+        self._messages[:] = [
+            m for m in self._messages if id(m) in kept or not any(m is c for c in candidates)
+        ]
+        return True
 
     def check(self) -> tuple[Orphan, ...]:
         """Find calls and results in the history that have come apart.
