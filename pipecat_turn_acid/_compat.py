@@ -9,11 +9,36 @@ release that moves one is an error with a way out and not a bot that behaves
 oddly. Each has a test in ``tests/test_compat.py`` that says what we lean on.
 """
 
+# pyright: reportPrivateUsage=false
+
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pipecat.frames.frames import LLMContextAssistantTimestampFrame
+from pipecat.processors.aggregators.llm_response_universal import LLMAssistantAggregator
+from pipecat.utils.time import time_now_iso8601
+
+try:
+    from pipecat.adapters.llm.schemas.direct_function import DirectFunctionWrapper
+    from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
+    from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
+except ModuleNotFoundError:  # Pipecat 1.13 and older
+    from pipecat.adapters.schemas.direct_function import DirectFunctionWrapper
+    from pipecat.adapters.schemas.function_schema import FunctionSchema
+    from pipecat.adapters.schemas.tools_schema import ToolsSchema
+
+__all__ = [
+    "AssistantAggregator",
+    "DirectFunctionWrapper",
+    "FunctionSchema",
+    "ToolsSchema",
+]
+
+PIPECAT: Final = tuple(int(number) for number in version("pipecat-ai").split(".")[:2])
+"""The release of Pipecat that is installed, as major and minor number."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +58,26 @@ class Seam:
     why: str
     parameters: tuple[str, ...] | None = None
 
+
+_SINCE_1_13: Final = (
+    Seam(
+        "LLMAssistantAggregator",
+        "_add_aggregation_to_context",
+        "every text passes here on its way to the history",
+        (),
+    ),
+    Seam("LLMAssistantAggregator", "_maybe_push_context", "asks for the run after a result", ()),
+    Seam("LLMAssistantAggregator", "_context_push_owed", "whether a result asked for a run"),
+)
+
+_BEFORE_1_13: Final = (
+    Seam(
+        "LLMAssistantAggregator",
+        "_maybe_push_context_after_function_result",
+        "asks for the run after a result",
+        (),
+    ),
+)
 
 SEAMS: Final = (
     # --- LLMService: overridden
@@ -116,12 +161,6 @@ SEAMS: Final = (
     Seam("LLMUserAggregator", "_user_is_muted", "whether interruptions are suppressed"),
     Seam("LLMUserAggregator", "_realtime_service_mode", "whether a realtime service is in charge"),
     # --- LLMAssistantAggregator
-    Seam(
-        "LLMAssistantAggregator",
-        "_add_aggregation_to_context",
-        "every text passes here on its way to the history",
-        (),
-    ),
     Seam("LLMAssistantAggregator", "_handle_function_calls_started", "a batch starts", ("frame",)),
     Seam(
         "LLMAssistantAggregator", "_handle_function_call_in_progress", "a call starts", ("frame",)
@@ -166,8 +205,6 @@ SEAMS: Final = (
         "replaces the content of a tool message",
         ("function_name", "tool_call_id", "result"),
     ),
-    Seam("LLMAssistantAggregator", "_maybe_push_context", "asks for the run after a result", ()),
-    Seam("LLMAssistantAggregator", "_context_push_owed", "whether a result asked for a run"),
     Seam(
         "LLMAssistantAggregator",
         "_is_deferred",
@@ -190,6 +227,7 @@ SEAMS: Final = (
         "_realtime_service_mode",
         "whether a realtime service is in charge",
     ),
+    *(_SINCE_1_13 if PIPECAT >= (1, 13) else _BEFORE_1_13),
     # --- FlowManager
     Seam(
         "FlowManager",
@@ -236,6 +274,42 @@ SEAMS: Final = (
     Seam("ActionManager", "_action_handlers", "handlers by type of action"),
     Seam("ActionManager", "_deferred_post_actions", "actions that wait for the next response"),
 )
+
+
+class _AssistantAggregatorOf1_12(LLMAssistantAggregator):
+    """The assistant aggregator of Pipecat 1.12, with the seams that it has from 1.13 on."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._context_push_owed = False
+
+    async def _add_aggregation_to_context(self) -> str:
+        if not self._aggregation:
+            return ""
+        text = self.aggregation_string()
+        await self.reset()
+        self._context.add_message({"role": "assistant", "content": text})
+        return text
+
+    async def push_aggregation(self) -> str:
+        text = await self._add_aggregation_to_context()
+        if text:
+            await self.push_context_frame()
+            await self.push_frame(LLMContextAssistantTimestampFrame(timestamp=time_now_iso8601()))
+        return text
+
+    async def _maybe_push_context(self) -> None:
+        inherited: Any = super()
+        await inherited._maybe_push_context_after_function_result()
+
+    async def _maybe_push_context_after_function_result(self) -> None:
+        await self._maybe_push_context()
+
+
+if TYPE_CHECKING or PIPECAT >= (1, 13):
+    AssistantAggregator = LLMAssistantAggregator
+else:
+    AssistantAggregator = _AssistantAggregatorOf1_12
 
 
 def is_realtime(assistant: Any) -> bool:

@@ -269,7 +269,7 @@ class TransactionalLLMUserAggregator(LLMUserAggregator):
                 self._paying = False
 
 
-class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
+class TransactionalLLMAssistantAggregator(_compat.AssistantAggregator):
     """An `LLMAssistantAggregator` that commits tool rounds whole, or not at all.
 
     With a plain `LLMContext`, and with a realtime service, it is the stock
@@ -707,19 +707,20 @@ class TransactionalLLMAssistantAggregator(LLMAssistantAggregator):
         await super()._handle_function_call_result(frame)
         wants_run = self._context_push_owed
         self._context_push_owed = False
-        if frame.result is not None and not frame.result:
+        if frame.result is not None:
             # Stock takes an empty result for none at all.
             wants_run = explicit if explicit is not None else not self._has_siblings(in_progress)
         if wants_run and may_run:
             turns.owe_run()
 
     def _has_siblings(self, in_progress: FunctionCallInProgressFrame | None) -> bool:
-        """Whether calls of the same response are still running."""
+        """Whether other calls of the same response are still running."""
         if in_progress is None or not in_progress.group_id:
             return False
         return any(
             frame is not None and frame.group_id == in_progress.group_id
-            for frame in self._function_calls_in_progress.values()
+            for tool_call_id, frame in self._function_calls_in_progress.items()
+            if tool_call_id != in_progress.tool_call_id
         )
 
     async def _handle_function_call_finished(

@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from loguru import logger
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.flows import (
     ContextStrategyConfig,
     FlowError,
@@ -53,6 +52,7 @@ from pipecat.transports.base_transport import BaseTransport
 from pipecat.utils.errors import ErrorCategory
 
 from pipecat_turn_acid import _compat
+from pipecat_turn_acid._compat import ToolsSchema
 from pipecat_turn_acid.context import TransactionalLLMContext
 from pipecat_turn_acid.core import RoundState, ToolRound, require_messages
 from pipecat_turn_acid.events import (

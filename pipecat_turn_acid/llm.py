@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
-from pipecat.adapters.llm.schemas.direct_function import DirectFunctionWrapper
 from pipecat.frames.frames import (
     Frame,
     FunctionCallCancelFrame,
@@ -55,6 +54,7 @@ from pipecat.services.llm_service import (
 )
 
 from pipecat_turn_acid import _compat
+from pipecat_turn_acid._compat import DirectFunctionWrapper
 from pipecat_turn_acid.context import FenceOutcome, RunVerdict, TransactionalLLMContext
 from pipecat_turn_acid.core import (
     IllegalTransitionError,

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from pipecat.adapters.llm.schemas.direct_function import DirectFunctionWrapper
 from pipecat.flows import FlowManager
 from pipecat.flows.actions import ActionManager
 from pipecat.frames.frames import (
@@ -50,6 +49,7 @@ from pipecat.turns.types import UserTurnSpeculation
 from pipecat.turns.user_mute import AlwaysUserMuteStrategy
 
 from pipecat_turn_acid import _compat
+from pipecat_turn_acid._compat import DirectFunctionWrapper
 from pipecat_turn_acid.testing import conversations, scenarios
 from pipecat_turn_acid.testing.conversation import STOCK, At, Conversation, Outcome, play
 from pipecat_turn_acid.testing.script import Script

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from openai import AsyncOpenAI
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
     EndFrame,
     ErrorFrame,
@@ -34,6 +33,7 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_turn_acid._compat import ToolsSchema
 from pipecat_turn_acid.testing import _compat, virtual_time
 from pipecat_turn_acid.testing.script import Answerer, ChatRequest
 from pipecat_turn_acid.testing.server import RequestRecord, ScriptedChatServer

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.frames.frames import (
     Frame,
     FunctionCallCancelFrame,
@@ -18,6 +17,8 @@ from pipecat.frames.frames import (
     FunctionCallResultFrame,
 )
 from pipecat.services.llm_service import FunctionCallParams
+
+from pipecat_turn_acid._compat import FunctionSchema
 
 
 class Behaviour(StrEnum):

@@ -8,11 +8,10 @@ import dataclasses
 import functools
 
 import pytest
-from pipecat.adapters.llm.schemas.direct_function import DirectFunctionWrapper
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.services.llm_service import FunctionCallParams
 
 from pipecat_turn_acid import TransactionalLLMContext, TurnPolicy, side_effects
+from pipecat_turn_acid._compat import DirectFunctionWrapper, FunctionSchema
 from pipecat_turn_acid.policy import has_side_effects
 
 

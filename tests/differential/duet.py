@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
     BotSpeakingFrame,
     CancelFrame,
@@ -42,6 +40,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.llm_service import FunctionCallParams
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_turn_acid._compat import FunctionSchema, ToolsSchema
 from pipecat_turn_acid.testing import virtual_time
 from pipecat_turn_acid.testing.conversation import Bot, Conversation, Kit
 from pipecat_turn_acid.testing.script import ChatRequest, Reply

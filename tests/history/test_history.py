@@ -14,7 +14,6 @@ import json
 from typing import Any
 
 import pytest
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.bus.messages import BusFrameMessage
 from pipecat.bus.serializers.json import JSONMessageSerializer
 from pipecat.frames.frames import (
@@ -30,6 +29,7 @@ from pipecat.processors.frame_processor import FrameDirection
 from pipecat.workers.runner import WorkerRunner
 
 from pipecat_turn_acid import TransactionalLLMContext
+from pipecat_turn_acid._compat import ToolsSchema
 from pipecat_turn_acid.testing import virtual_time
 from pipecat_turn_acid.testing.checks import check_history, errors
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, Bot, Conversation, play

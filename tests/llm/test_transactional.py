@@ -9,7 +9,6 @@ import dataclasses
 import inspect
 
 import pytest
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.services.llm_service import FunctionCallParams
 from pipecat.services.openai.llm import OpenAILLMService
@@ -20,6 +19,7 @@ from pipecat_turn_acid import (
     side_effects,
     transactional,
 )
+from pipecat_turn_acid._compat import FunctionSchema
 from pipecat_turn_acid.testing import conversations
 from pipecat_turn_acid.testing.checks import check_history
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, play

@@ -18,8 +18,6 @@ from typing import Any, TypeAlias, TypeVar
 import openai
 import pytest
 from openai import AsyncOpenAI
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import (
     EndFrame,
     ErrorFrame,
@@ -40,6 +38,7 @@ from pipecat.services.openai.llm import OpenAILLMService
 from pipecat.tests.utils import QueuedFrameProcessor
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_turn_acid._compat import FunctionSchema, ToolsSchema
 from pipecat_turn_acid.testing import virtual_time
 from pipecat_turn_acid.testing.checks import Rule
 from pipecat_turn_acid.testing.http import ConnectionDroppedError, HttpRequest, HttpResponse
