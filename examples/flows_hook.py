@@ -10,32 +10,21 @@ change the messages, the tools and the system instruction, and nobody sees a hal
 """
 
 import asyncio
-from typing import Any
 
-from pipecat.adapters.llm.schemas.function_schema import FunctionSchema
-from pipecat.adapters.llm.schemas.tools_schema import ToolsSchema
 from pipecat.frames.frames import LLMUpdateSettingsFrame
 from pipecat.services.llm_service import FunctionCallParams, LLMService
 from pipecat.services.settings import LLMSettings
 
 from pipecat_turn_acid import ToolRound, TransactionalLLMContext
 
-_TEXT = {"type": "string"}
-_CHOOSE = FunctionSchema(
-    "choose_pizza", "Note the pizza.", {"kind": _TEXT, "size": _TEXT}, ["kind", "size"]
-)
-_SET_ADDRESS = FunctionSchema("set_address", "Note the address.", {"address": _TEXT}, ["address"])
-
-STEPS: dict[str, dict[str, Any]] = {
+STEPS: dict[str, dict[str, str]] = {
     "order": {
         "system": "You take orders for a pizzeria. You are to find out which pizza.",
         "task": "Ask which pizza the caller would like, and in which size.",
-        "tools": [_CHOOSE],
     },
     "address": {
         "system": "You take orders for a pizzeria. You are to find out the address.",
         "task": "Ask where the pizza is to be delivered.",
-        "tools": [_SET_ADDRESS],
     },
 }
 LEADS_TO = {"choose_pizza": "address"}
@@ -48,8 +37,7 @@ class TwoSteps:
         self._llm = llm
         self._context = context
         self.step = ""
-        llm.register_function("choose_pizza", self._choose_pizza)
-        llm.register_function("set_address", self._set_address)
+        self._tools = {"order": self.choose_pizza, "address": self.set_address}
         context.on_round_committed(self.move)
 
     async def start(self) -> None:
@@ -67,11 +55,24 @@ class TwoSteps:
         settings = LLMSettings(system_instruction=STEPS[step]["system"])
         await self._llm.queue_frame(LLMUpdateSettingsFrame(delta=settings))
         self._context.add_message({"role": "developer", "content": STEPS[step]["task"]})
-        self._context.set_tools(ToolsSchema(standard_tools=STEPS[step]["tools"]))
+        self._context.set_tools([self._tools[step]])
 
-    async def _choose_pizza(self, params: FunctionCallParams) -> None:
+    async def choose_pizza(self, params: FunctionCallParams, kind: str, size: str) -> None:
+        """Note the pizza.
+
+        Args:
+            params: Of the call.
+            kind: What is on it.
+            size: How large it is.
+        """
         await asyncio.sleep(0.8)  # The till is slow.
-        await params.result_callback(dict(params.arguments))
+        await params.result_callback({"kind": kind, "size": size})
 
-    async def _set_address(self, params: FunctionCallParams) -> None:
-        await params.result_callback(dict(params.arguments))
+    async def set_address(self, params: FunctionCallParams, address: str) -> None:
+        """Note the address.
+
+        Args:
+            params: Of the call.
+            address: Where the pizza is to be delivered.
+        """
+        await params.result_callback({"address": address})
