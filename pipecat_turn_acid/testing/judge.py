@@ -190,9 +190,15 @@ class _Judge:
             there = [call_id for call_id in ids if call_id in kept]
             if self._surely_complete(ids, end) and len(there) < len(ids):
                 yield Fault(FaultKind.LOST, f"the complete round {ids} is not in the history")
-            elif end and there and self._surely_incomplete(ids, end):
-                if not self._marked & {name for _, name, _ in awaited}:
-                    yield Fault(FaultKind.LEFTOVER, f"{there}, cut before it was complete")
+            elif end is None and len(there) < len(ids):
+                missing = [call_id for call_id in ids if call_id not in there]
+                yield Fault(FaultKind.LOST, f"calls that nobody has cut: {missing}")
+            elif end and self._surely_incomplete(ids, end):
+                left = [c for c, name, _ in awaited if c in there and name not in self._marked]
+                if left:
+                    yield Fault(FaultKind.LEFTOVER, f"calls of a round that was cut: {left}")
+                for call_id in set(ids).difference(left):
+                    yield from self._judge_record(call_id, call_id in kept, end)
         for call_id in kept:
             if call_id not in self._owners:
                 yield Fault(FaultKind.LEFTOVER, f"nobody made the call {call_id}")
@@ -225,6 +231,23 @@ class _Judge:
 
         return any(late(self._runs.get(call_id)) for call_id in ids)
 
+    def _judge_record(self, call_id: str, is_kept: bool, end: Mark) -> Iterator[Fault]:
+        """Whether the history tells the truth of a call with side effects in a cut round."""
+        run = self._runs.get(call_id)
+        if run is None or run.name not in self._marked or run.ended_tick is None:
+            return
+        before = self._first_sound_before(end).tick
+        says_cut = any(
+            message.get("tool_call_id") == call_id and _tells_of_a_cut(message)
+            for message in self._outcome.history
+        )
+        if run.started_tick < before and not is_kept:
+            yield Fault(FaultKind.LOST, f"{call_id} was begun, and the history does not say so")
+        elif says_cut and run.reported and run.ended_tick < before:
+            yield Fault(FaultKind.WRONG_RESULT, f"{call_id} had reported when it was cut")
+        elif is_kept and not says_cut and not (run.reported and run.ended_tick <= end.tick):
+            yield Fault(FaultKind.WRONG_RESULT, f"{call_id} had not reported when it was cut")
+
     def _judge_results(self) -> Iterator[Fault]:
         for message in self._outcome.history:
             run = self._runs.get(str(message.get("tool_call_id")))
@@ -233,6 +256,8 @@ class _Judge:
             content = str(message.get("content"))
             if content in ("IN_PROGRESS", "CANCELLED"):
                 continue  # reported as a placeholder
+            if run.name in self._marked and _tells_of_a_cut(message):
+                continue  # judged with its round
             if async_tool_messages.parse_message(dict(message)) is not None:  # pyright: ignore
                 continue
             if run.ending == "reported" and not _same(content, run.result):
@@ -480,8 +505,20 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def _tells_of_a_cut(message: Message) -> bool:
+    return "INTERRUPTED" in str(message.get("content"))
+
+
 def _same(content: str, result: Any) -> bool:
+    """Whether a text is what a tool reported, or says why it cannot be."""
+    if result is None:
+        return content == "COMPLETED"
     try:
-        return json.loads(content) == json.loads(json.dumps(result, default=str))
+        expected = json.loads(json.dumps(result))
+    except (TypeError, ValueError):
+        return "could not be passed on" in content
+    try:
+        found = json.loads(content)
     except ValueError:
-        return content == str(result)
+        return content == result
+    return type(found) is type(expected) and found == expected

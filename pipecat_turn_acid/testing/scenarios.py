@@ -8,9 +8,11 @@ Each is one of the five of :mod:`pipecat_turn_acid.testing.conversations` with o
 or made for the one thing it tests.
 """
 
+import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 from pipecat.frames.frames import Frame, LLMMessagesAppendFrame, LLMRunFrame
 from pipecat.turns.user_mute import FunctionCallUserMuteStrategy
@@ -18,10 +20,13 @@ from pipecat.turns.user_start import MinWordsUserTurnStartStrategy
 from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 
-from pipecat_turn_acid.testing.conversation import Bot, Conversation
+from pipecat_turn_acid.policy import side_effects
+from pipecat_turn_acid.testing.conversation import Bot, Conversation, Outcome
 from pipecat_turn_acid.testing.conversations import chain, correct, order, parallel
+from pipecat_turn_acid.testing.judge import Fault, FaultKind
 from pipecat_turn_acid.testing.script import (
     Answerer,
+    Call,
     ChatRequest,
     Reply,
     Script,
@@ -110,6 +115,161 @@ timeout = order.but(
 """A tool that is cut off by its timeout."""
 
 
+# --- calls and results that are not as they should be ------------------------------------------
+
+
+def _shipped(request: ChatRequest) -> Reply:
+    """The answer, from what was found out about the order since the user spoke last."""
+    found = [c.value for c in request.recent if c.name == "get_order_status"]
+    numbers = [value["order_id"] for value in found if isinstance(value, dict)]
+    return Reply().say(f"Order {numbers[-1]} has been shipped.")
+
+
+def _stumbling_script() -> Answerer:
+    def answer(request: ChatRequest) -> Reply:
+        number = _asked(request)
+        attempts = (
+            Reply().call("get_order_status", f'{{"order_id": {number}'),
+            Reply().call("get_order_status", f'["{number}"]'),
+            Reply().call("get_invoice", {"order_id": number}),
+            Reply().call("get_order_status", {"order_id": number}).truncate(),
+            Reply().call("get_order_status", {"order_id": number}),
+        )
+        made = len(request.recent)
+        return attempts[made] if made < len(attempts) else _shipped(request)
+
+    return answer
+
+
+stumbles = order.but(name="stumbles", script=_stumbling_script)
+"""The model errs in every way, one call at a time, before it gets the call right."""
+
+
+def _stumbling_beside_script() -> Answerer:
+    def answer(request: ChatRequest) -> Reply:
+        if request.recent:
+            return _shipped(request)
+        number = _asked(request)
+        return (
+            Reply()
+            .call("get_order_status", f'{{"order_id": {number}')
+            .call("get_order_status", {"order_id": number})
+            .call("get_invoice", {"order_id": number})
+            .call("get_order_status", f'["{number}"]')
+            .call("get_order_status", {"order_id": f"{number}{number}"})
+            .truncate()
+        )
+
+    return answer
+
+
+stumbles_beside = order.but(name="stumbles_beside", script=_stumbling_beside_script)
+"""The model errs in every way in one response, beside a call that is right."""
+
+
+def _beside(*tools: Tool) -> Callable[[], Answerer]:
+    """A model that calls other tools in one response with the one that it needs."""
+
+    def answer(request: ChatRequest) -> Reply:
+        if request.recent:
+            return _shipped(request)
+        reply = Reply().call("get_order_status", {"order_id": _asked(request)})
+        for tool in tools:
+            reply = reply.call(tool.name)
+        return reply
+
+    return lambda: answer
+
+
+_ODD = tuple(
+    Tool(name, seconds=0.2 + 0.15 * number, result=result)
+    for number, (name, result) in enumerate(
+        {
+            "list_returns": [],
+            "read_note": "",
+            "get_details": {},
+            "count_items": 0,
+            "is_late": False,
+            "touch": None,
+            "export": {"a set"},
+            "read_log": ["a line of the log"] * 50_000,
+        }.items()
+    )
+)
+
+odd_results = order.but(name="odd_results", script=_beside(*_ODD), tools=(*order.tools, *_ODD))
+"""Results that are empty, huge, or nothing that JSON can hold, beside a plain one."""
+
+_UNRULY = (
+    Tool("forget", seconds=0.3, behaviour=Behaviour.NEVER_REPORTS),
+    Tool("stammer", seconds=0.5, behaviour=Behaviour.REPORTS_TWICE),
+    Tool("break_down", seconds=0.4, behaviour=Behaviour.FAILS),
+)
+
+unruly = order.but(name="unruly", script=_beside(*_UNRULY), tools=(*order.tools, *_UNRULY))
+"""Tools that end without a report, report twice or raise, beside one that does its work."""
+
+
+def _naming(conversation: Conversation, tool_call_id: str) -> Callable[[], Answerer]:
+    """A conversation's model, if it gave the same id to all its calls."""
+
+    def script() -> Answerer:
+        model: Any = conversation.script()
+
+        def answer(request: ChatRequest) -> Reply:
+            parts = model(request).parts
+            return Reply(
+                tuple(replace(p, id=tool_call_id) if isinstance(p, Call) else p for p in parts)
+            )
+
+        return answer
+
+    return script
+
+
+def _by_content(outcome: Outcome, faults: list[Fault]) -> list[Fault]:
+    """Hold results against the arguments of their calls, for the ids tell nothing."""
+    by_id = (FaultKind.LOST, FaultKind.LEFTOVER)
+    kept = [f for f in faults if f.kind not in by_id or not re.search("call|round", f.detail)]
+    asked = {
+        call["id"]: json.loads(call["function"]["arguments"])
+        for message in outcome.history
+        for call in message.get("tool_calls", ())
+    }
+    for message in outcome.history:
+        if message["role"] == "tool":
+            tool_call_id, result = message["tool_call_id"], json.loads(message["content"])
+            if not set(asked[tool_call_id].values()) <= set(result.values()):
+                kept.append(Fault(FaultKind.WRONG_RESULT, f"{tool_call_id} has that of another"))
+    return kept
+
+
+same_ids = parallel.but(name="same_ids", script=_naming(parallel, "call_1"), judged=_by_content)
+"""Every call has the same id, within a response and from one response to the next."""
+
+ids_are_names = chain.but(
+    name="ids_are_names", script=_naming(chain, "find_customer"), judged=_by_content
+)
+"""Every call has a function's name for its id."""
+
+
+# --- side effects ------------------------------------------------------------------------------
+
+books = correct.but(name="books", tools=_slowly(correct, seconds=1.0, mark=side_effects))
+"""A booking that stays on record when it is cut."""
+
+books_two = parallel.but(name="books_two", tools=_slowly(parallel, mark=side_effects))
+"""Two calls with side effects; one has reported when the other is cut."""
+
+books_on = correct.but(
+    name="books_on",
+    tools=_slowly(
+        correct, seconds=2.5, mark=side_effects, behaviour=Behaviour.IGNORES_CANCELLATION
+    ),
+)
+"""A booking that is shielded from its cancellation, and is made after it was cut."""
+
+
 # --- tools that outlive the turn ---------------------------------------------------------------
 
 
@@ -117,8 +277,8 @@ def _unsaid(request: ChatRequest, sentence: Callable[[ToolAnswer], str]) -> list
     """What there is to tell of every result, if it has not been told since it came."""
     told = []
     for call in request.calls:
-        if call.state is not ToolState.ANSWERED:
-            continue
+        if call.state is not ToolState.ANSWERED or not isinstance(call.value, dict):
+            continue  # there is no result, or none was kept
         text = sentence(call)
         later = request.messages[call.answered_at + 1 :]
         if not any(text in str(message.get("content")) for message in later):
@@ -279,6 +439,15 @@ ALL: tuple[Conversation, ...] = (
     one_fails,
     stubborn,
     timeout,
+    stumbles,
+    stumbles_beside,
+    odd_results,
+    unruly,
+    same_ids,
+    ids_are_names,
+    books,
+    books_two,
+    books_on,
     outliving,
     mixed,
     in_turn,

@@ -29,12 +29,14 @@ class Behaviour(StrEnum):
         FAILS: Raises; stops when cancelled.
         IGNORES_CANCELLATION: Swallows every cancellation, and reports all the same.
         NEVER_REPORTS: Returns without a result.
+        REPORTS_TWICE: Reports its result, and once more a second later.
     """
 
     REPORTS = "reports"
     FAILS = "fails"
     IGNORES_CANCELLATION = "ignores cancellation"
     NEVER_REPORTS = "never reports"
+    REPORTS_TWICE = "reports twice"
 
 
 class ToolFailure(Exception):  # noqa: N818 - named for what happened
@@ -193,11 +195,17 @@ class Toolbox:
                 return
             self.end(run, "reported", tool.value(run.arguments))
             await params.result_callback(run.result)
+            if tool.behaviour is Behaviour.REPORTS_TWICE:
+                await asyncio.sleep(1.0)
+                await params.result_callback("something else")
 
         return handle
 
     def overhear(self, frame: Frame) -> None:
-        """Record a call of a tool that is none of these, from what its service tells others.
+        """Record a call that none of these tools has seen, from what its service tells others.
+
+        It may be one of a tool that is none of these, or one that the service answers
+        in the tool's place.
 
         Args:
             frame: A frame that the LLM service pushes. A copy of one changes nothing.
@@ -212,7 +220,11 @@ class Toolbox:
                 self._overheard_ids.add(frame.tool_call_id)
         elif isinstance(frame, FunctionCallResultFrame):
             final = frame.properties is None or frame.properties.is_final
-            if final and (run := self._overheard(frame.tool_call_id)):
+            if not any(run.tool_call_id == frame.tool_call_id for run in self.runs):
+                tool = Tool(frame.function_name)
+                run = self.begin(tool, frame.tool_call_id, frame.arguments)
+                self.end(run, "failed", frame.result)
+            elif final and (run := self._overheard(frame.tool_call_id)):
                 self.end(run, "failed" if frame.error else "reported", frame.result)
         elif isinstance(frame, FunctionCallCancelFrame):
             if run := self._overheard(frame.tool_call_id):

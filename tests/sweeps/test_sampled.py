@@ -9,6 +9,7 @@ The whole sweeps are run by ``make sweep``; see ``docs/sweep.md`` for the comman
 
 import pytest
 
+from pipecat_turn_acid import TurnPolicy
 from pipecat_turn_acid.testing import conversations, scenarios
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL
 from pipecat_turn_acid.testing.judge import FaultKind
@@ -53,6 +54,17 @@ def test_a_barge_in_in_a_corner_leaves_no_trace(conversation):
 @corners
 def test_a_second_barge_in_in_a_corner_leaves_no_trace(conversation):
     report = sweep(conversation, TRANSACTIONAL, sample=3, second=True)
+    assert report.clean, str(report)
+
+
+@pytest.mark.parametrize("late_result", ["note", "drop"])
+@pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize(
+    "conversation", [scenarios.outliving, scenarios.mixed], ids=lambda one: one.name
+)
+def test_a_late_result_leaves_no_trace_whatever_becomes_of_it(conversation, second, late_result):
+    kit = TRANSACTIONAL.but(policy=TurnPolicy(late_result=late_result))
+    report = sweep(conversation, kit, sample=8, second=second)
     assert report.clean, str(report)
 
 

@@ -15,6 +15,7 @@ import pytest
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Word, play
 from pipecat_turn_acid.testing.conversations import chain, order, talk
 from pipecat_turn_acid.testing.judge import FaultKind, judge
+from pipecat_turn_acid.testing.scenarios import books_two, odd_results
 from pipecat_turn_acid.testing.speech import Said
 
 DURING_THE_CALL = At(3.6)
@@ -300,3 +301,74 @@ def test_a_fault_says_what_and_where(plain):
     plain.history[find(plain.history, "tool")]["content"] = "IN_PROGRESS"
     (fault,) = judge(plain)
     assert str(fault).startswith("placeholder: history at rest: ")
+
+
+def test_a_call_that_nobody_has_cut_or_answered(plain):
+    """A model that called something finds no word of it."""
+    at = find(plain.history, "tool")
+    del plain.history[at - 1 : at + 1]
+    plain.runs.clear()
+    assert FaultKind.LOST in kinds(plain)
+
+
+# --- side effects ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_bookings():
+    """One of two calls with side effects had reported when the user barged in."""
+    begun = play(books_two, TRANSACTIONAL).runs[0].started
+    outcome = play(books_two, TRANSACTIONAL, At(begun + 0.5))
+    assert judge(outcome) == []
+    contents = [m["content"] for m in outcome.history if m["role"] == "tool"][:2]
+    assert "INTERRUPTED" in contents[0] and "INTERRUPTED" not in contents[1]
+    return outcome
+
+
+@pytest.fixture
+def booked(two_bookings):
+    return copy.deepcopy(two_bookings)
+
+
+def test_a_cut_call_with_side_effects_that_is_not_on_record(booked):
+    at = find(booked.history, "tool", "INTERRUPTED")
+    booked.history[at - 1]["tool_calls"].pop(0)
+    del booked.history[at]
+    assert kinds(booked) == {FaultKind.LOST}
+
+
+def test_a_finished_call_with_side_effects_that_is_said_to_be_cut(booked):
+    at = find(booked.history, "tool", "INTERRUPTED")
+    booked.history[at + 1]["content"] = booked.history[at]["content"]
+    assert kinds(booked) == {FaultKind.WRONG_RESULT}
+
+
+def test_a_cut_call_with_side_effects_that_is_said_to_be_done(booked):
+    at = find(booked.history, "tool", "INTERRUPTED")
+    booked.history[at]["content"] = '{"city": "Paris", "weather": "sunny"}'
+    assert kinds(booked) == {FaultKind.WRONG_RESULT}
+
+
+# --- results that are none ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def odd():
+    outcome = play(odd_results, TRANSACTIONAL)
+    assert judge(outcome) == []
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("content", "other"),
+    [
+        ("COMPLETED", "null"),
+        ("[]", "COMPLETED"),
+        ("false", "0"),
+        ("could not be passed on", "COMPLETED"),
+    ],
+)
+def test_a_result_that_became_another_one_like_it(odd, content, other):
+    outcome = copy.deepcopy(odd)
+    outcome.history[find(outcome.history, "tool", content)]["content"] = other
+    assert kinds(outcome) == {FaultKind.WRONG_RESULT}

@@ -81,3 +81,32 @@ def test_a_tool_that_outlives_the_turn_brings_its_news_later():
     texts = [m["content"] for m in outcome.history if m["role"] == "assistant" and "content" in m]
     assert any("4471 has been shipped" in text for text in texts)
     assert any("4472 has been shipped" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "found"),
+    [
+        (scenarios.stumbles, FaultKind.NO_ANSWER),
+        (scenarios.stumbles_beside, FaultKind.LOST),
+        (scenarios.odd_results, FaultKind.WRONG_RESULT),
+        (scenarios.unruly, FaultKind.STUCK),
+        (scenarios.same_ids, FaultKind.HALF_ROUND),
+        (scenarios.ids_are_names, FaultKind.HALF_ROUND),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_what_models_and_tools_do_wrong_leaves_stock_with_damage(scenario, found):
+    """Without any barge-in."""
+    assert found in kinds(play(scenario, STOCK))
+
+
+def test_a_booking_that_is_cut_is_on_record_and_one_made_since_is_not_taken_for_it():
+    """It is made in the world all the same, when the user speaks of another already."""
+    for scenario, ending in ((scenarios.books, "cancelled"), (scenarios.books_on, "reported")):
+        begun = play(scenario, TRANSACTIONAL).runs[0].started
+        outcome = play(scenario, TRANSACTIONAL, At(begun + 0.5))
+        assert [run.ending for run in outcome.runs] == [ending, "reported"]
+        contents = [m["content"] for m in outcome.history if m["role"] == "tool"]
+        assert "may have completed" in contents[0]
+        assert contents[1:] == ['{"booked": "4pm"}']
+        assert judge(outcome) == []
