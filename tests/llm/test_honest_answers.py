@@ -21,8 +21,6 @@ from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, Conversation, 
 from pipecat_turn_acid.testing.script import ANY_TOOL, ChatRequest, Script, ToolState
 from pipecat_turn_acid.testing.tools import Behaviour, Tool
 
-NOT_AN_OBJECT = "The arguments for the function `look_up` were not a valid JSON object, so it was"
-
 awaited = pytest.mark.parametrize("awaited", [True, False], ids=["awaited", "outliving"])
 beside = pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a good call"])
 
@@ -76,6 +74,10 @@ def told(outcome: Outcome, *, beside: bool = False) -> Any:
     return answers[-1].value
 
 
+def is_refused(answer: str) -> bool:
+    return "JSON" in answer and answer.endswith("so it was not called.")
+
+
 # --- arguments ---------------------------------------------------------------------------------
 
 
@@ -94,7 +96,7 @@ def test_arguments_that_are_no_json_object_are_answered_and_call_nothing(
 
     outcome = called(arguments, tool=tool, beside=beside)
 
-    assert told(outcome, beside=beside).startswith(NOT_AN_OBJECT)
+    assert is_refused(told(outcome, beside=beside))
     assert [run.name for run in outcome.runs] == ["check"] * beside
     (call,) = [m["tool_calls"][-1] for m in outcome.history if "tool_calls" in m]
     assert call["function"]["arguments"] == "{}"
@@ -105,7 +107,7 @@ def test_arguments_that_the_model_had_no_room_for_are_answered(beside):
     """The response ends with the finish reason ``length``."""
     outcome = called({"order_id": "44714471"}, beside=beside, truncated=True)
 
-    assert told(outcome, beside=beside).startswith(NOT_AN_OBJECT)
+    assert is_refused(told(outcome, beside=beside))
     assert [run.name for run in outcome.runs] == ["check"] * beside
 
 
