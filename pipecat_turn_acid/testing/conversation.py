@@ -377,6 +377,7 @@ class Outcome:
         specific: What stands between them for one provider alone, such as its signatures.
         heard: The words that were played, in order.
         runs: The calls of tools, as the tools saw them.
+        answered: The calls that the service answered in a tool's place.
         events: What the aggregators reported.
         errors: The errors that reached the ends of the pipeline.
         in_progress: ``has_function_calls_in_progress`` at rest.
@@ -404,6 +405,7 @@ class Outcome:
     specific: list[Any] = field(default_factory=list)
     heard: list[Word] = field(default_factory=list)
     runs: list[ToolRun] = field(default_factory=list)
+    answered: list[ToolRun] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     in_progress: bool = False
@@ -717,6 +719,7 @@ class _Stage:
             for said in bot.user.said
         ]
         outcome.runs = bot.toolbox.runs
+        outcome.answered = bot.toolbox.answered
         if self.conversation.inspect:
             outcome.found = self.conversation.inspect(bot)
         outcome.requests = [_request(record) for record in bot.server.requests]

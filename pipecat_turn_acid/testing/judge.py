@@ -106,7 +106,7 @@ class _Judge:
     def __init__(self, outcome: Outcome):
         self._outcome = outcome
         self._requests = outcome.requests
-        self._runs = {run.tool_call_id: run for run in outcome.runs}
+        self._runs = {run.tool_call_id: run for run in (*outcome.answered, *outcome.runs)}
         self._owners = {
             call_id: number
             for number, request in enumerate(self._requests)

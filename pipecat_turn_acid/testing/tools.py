@@ -140,11 +140,13 @@ class Toolbox:
         tools: The tools.
         now: Returns the loop's time and tick.
         runs: Every call, in the order they began.
+        answered: Calls that the service answered in the tool's place.
     """
 
     tools: tuple[Tool, ...]
     now: Now
     runs: list[ToolRun] = field(default_factory=list)
+    answered: list[ToolRun] = field(default_factory=list)
     _overheard_ids: set[str] = field(default_factory=set, repr=False)
 
     @property
@@ -221,14 +223,27 @@ class Toolbox:
         elif isinstance(frame, FunctionCallResultFrame):
             final = frame.properties is None or frame.properties.is_final
             if not any(run.tool_call_id == frame.tool_call_id for run in self.runs):
-                tool = Tool(frame.function_name)
-                run = self.begin(tool, frame.tool_call_id, frame.arguments)
-                self.end(run, "failed", frame.result)
+                self._note_answered(frame)
             elif final and (run := self._overheard(frame.tool_call_id)):
                 self.end(run, "failed" if frame.error else "reported", frame.result)
         elif isinstance(frame, FunctionCallCancelFrame):
             if run := self._overheard(frame.tool_call_id):
                 self.end(run, "cancelled")
+
+    def _note_answered(self, frame: FunctionCallResultFrame) -> None:
+        """Record that no tool was called, and the model told so."""
+        if any(run.tool_call_id == frame.tool_call_id for run in self.answered):
+            return  # a copy
+        at, tick = self.now()
+        self.answered.append(
+            ToolRun(
+                *(frame.tool_call_id, frame.function_name, dict(frame.arguments), at, tick),
+                ended=at,
+                ended_tick=tick,
+                ending="failed",
+                result=frame.result,
+            )
+        )
 
     def _overheard(self, tool_call_id: str) -> ToolRun | None:
         """The run of an overheard call, unless it has ended."""
