@@ -8,6 +8,7 @@ The servers are strict: each refuses what its provider refuses, in its provider'
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,13 +95,13 @@ def test_all_calls_of_an_anthropic_response_are_run_and_shown():
     assert ours.history[-1]["content"] == "It is sunny in Paris. It is sunny in London."
 
 
-def broken(*, beside_a_good_one: bool) -> Any:
-    """A model that calls a tool with half a JSON text."""
+def broken(arguments: str, *, beside_a_good_one: bool) -> Any:
+    """A model that calls a tool with arguments that it cannot have."""
 
     def script() -> Script:
         script = Script()
         script.on(after_tool="get_weather").say("Something went wrong.")
-        rule = script.on().call("get_weather", '{"city": "Par')
+        rule = script.on().call("get_weather", arguments)
         if beside_a_good_one:
             rule.call("get_weather", {"city": "London"})
         return script
@@ -109,10 +110,11 @@ def broken(*, beside_a_good_one: bool) -> Any:
 
 
 @pytest.mark.parametrize("beside_a_good_one", [False, True], ids=["alone", "beside a good call"])
+@pytest.mark.parametrize("arguments", ['{"city": "Par', '["Paris"]'], ids=["cut off", "a list"])
 @pytest.mark.parametrize("provider", ["anthropic", "responses"])
-def test_arguments_that_are_not_json_are_answered(provider, beside_a_good_one):
+def test_arguments_that_are_no_json_object_are_answered(provider, arguments, beside_a_good_one):
     """The model is told, in one request, and the tool is not called with what it did not say."""
-    conversation = broken(beside_a_good_one=beside_a_good_one)
+    conversation = broken(arguments, beside_a_good_one=beside_a_good_one)
 
     outcome = play(conversation, speaking(provider, TRANSACTIONAL))
 
@@ -125,6 +127,39 @@ def test_arguments_that_are_not_json_are_answered(provider, beside_a_good_one):
     assert not any(request.refusal for request in outcome.requests)
     assert outcome.history[-1]["content"] == "Something went wrong."
     assert not outcome.in_progress
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *((value, value) for value in ([], "", 0, False)),
+        ({"temperature": float("nan")}, {"temperature": "NaN"}),
+        ({"city": "Par\ud83d"}, {"city": "Par?"}),
+    ],
+    ids=ascii,
+)
+def test_a_result_that_is_hard_to_send_is_sent_to_every_provider(provider, value, shown):
+    """And stands in the requests after it, which are answered too."""
+    tool = replace(parallel.tools[0], result=value, seconds=0.2)
+
+    def script() -> Script:
+        script = Script()
+        script.on(after_tool="get_weather").say("I see.")
+        script.on().call("get_weather", {"city": "Paris"})
+        return script
+
+    conversation = parallel.but(
+        script=script, tools=(tool,), says=("What is it like?", "And now?"), voice="text"
+    )
+    outcome = play(conversation, speaking(provider, TRANSACTIONAL))
+
+    said = [m["content"] for m in outcome.history if m["role"] == "assistant" and "content" in m]
+    assert said == ["I see.", "I see."]
+    assert [request.fate for request in outcome.requests] == ["finished"] * 4
+    assert not outcome.errors and not outcome.in_progress
+    results = [json.loads(m["content"]) for m in outcome.history if m["role"] == "tool"]
+    assert results == [shown, shown]
 
 
 def test_the_seams_of_these_services_are_as_we_take_them_to_be():
