@@ -9,7 +9,9 @@ import asyncio
 from pipecat.frames.frames import UserImageRawFrame, UserImageRequestFrame
 
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, Conversation, play
+from pipecat_turn_acid.testing.judge import Fault, FaultKind
 from pipecat_turn_acid.testing.script import Script
+from pipecat_turn_acid.testing.sweep import sweep
 from pipecat_turn_acid.testing.tools import Tool
 
 
@@ -93,3 +95,19 @@ def test_an_image_that_completed_its_round_survives_the_barge_in():
         "Never mind, what are your hours?",
         "From nine to five.",
     ]
+
+
+def test_an_image_is_in_the_history_exactly_when_its_round_is():
+    """Whatever instant the user barges in at."""
+
+    def judged(outcome, faults):
+        expected = [f for f in faults if f.kind is not FaultKind.USER_WORDS]
+        found = shape(outcome)
+        kept = found.count("COMPLETED")
+        if found.count("image") != kept:
+            expected.append(Fault(FaultKind.LOST, f"{found.count('image')} images, {kept} rounds"))
+        return expected
+
+    report = sweep(photo.but(judged=judged, expects="From nine to five."), TRANSACTIONAL, sample=24)
+
+    assert not report.damaged, str(report)
