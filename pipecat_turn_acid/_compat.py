@@ -275,6 +275,12 @@ SEAMS: Final = (
     Seam("ActionManager", "_deferred_post_actions", "actions that wait for the next response"),
 )
 
+VOICES_KEEP_WORDLESS_ENDS: Final = PIPECAT < (1, 13)
+"""Whether the end of a response that said nothing may never come out of the voice.
+
+A voice with word timestamps lets it out behind the words, and until 1.13 also when there are none.
+"""
+
 
 class _AssistantAggregatorOf1_12(LLMAssistantAggregator):
     """The assistant aggregator of Pipecat 1.12, with the seams that it has from 1.13 on."""

@@ -323,6 +323,7 @@ class TransactionalLLMAssistantAggregator(_compat.AssistantAggregator):
         self._response_open = False
         self._held: list[tuple[LLMSpecificMessage, bool]] = []
         self._calls_after_words = False
+        self._end_may_not_come = False
         self._working_for = 0
         self._paying = False
         self._hook_runner: asyncio.Task[Any] | None = None
@@ -364,6 +365,7 @@ class TransactionalLLMAssistantAggregator(_compat.AssistantAggregator):
                 epoch = turns.begin_turn()
             self._is_cut = False
             self._response_open = True
+            self._end_may_not_come = False
             self._working_for = epoch
             if not turns.is_gated:
                 turns.note_run()
@@ -478,6 +480,7 @@ class TransactionalLLMAssistantAggregator(_compat.AssistantAggregator):
                 turns.report_stale(StaleWork("calls", epoch, call.tool_call_id))
             return
         self._calls_after_words = bool(frame.metadata.get(AFTER_WORDS_KEY))
+        self._end_may_not_come = _compat.VOICES_KEEP_WORDLESS_ENDS and not self._calls_after_words
         await super()._handle_function_calls_started(frame)
         if epoch_of(frame) is None:
             # A stock service: this frame is the first to know the whole batch.
@@ -633,9 +636,10 @@ class TransactionalLLMAssistantAggregator(_compat.AssistantAggregator):
             if not self._passed[round].issuperset(round.awaited):
                 continue
             if round.state is RoundState.COMPLETE:
-                if self._response_open:
+                if self._response_open and (self._aggregation or not self._end_may_not_come):
                     # The words of this response stand before its calls; its end brings both.
                     continue
+                self._place_held(turns, has_words=bool(self._aggregation))
                 await self._add_aggregation_to_context()
                 turns.commit(round)
             del self._passed[round]

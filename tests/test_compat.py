@@ -466,6 +466,12 @@ CALLED: dict[str, tuple[str, Check]] = {
     ),
 }
 
+if _compat.PIPECAT < (1, 13):
+    CALLED["LLMAssistantAggregator._maybe_push_context_after_function_result"] = CALLED.pop(
+        "LLMAssistantAggregator._maybe_push_context"
+    )
+    del CALLED["LLMAssistantAggregator._add_aggregation_to_context"]
+
 
 @pytest.mark.parametrize("seam", CALLED)
 def test_stock_calls_it_when_we_take_it_to(seam):
@@ -565,6 +571,9 @@ HELD: dict[str, Callable[[], bool]] = {
         and not look(SPEAKING, 0.5, lambda bot: assistant_of(bot)._bot_speaking)
     ),
 }
+
+if _compat.PIPECAT < (1, 13):
+    del HELD["LLMAssistantAggregator._context_push_owed"]
 
 
 @pytest.mark.parametrize("seam", HELD)

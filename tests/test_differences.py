@@ -247,6 +247,7 @@ def test_a_deadline_that_passes_while_the_words_before_the_call_are_said_is_kept
     assert "timed out" in contents(ours)[0] and not ours.in_progress
 
 
+@pytest.mark.since(1, 13)
 def test_a_call_that_the_application_cancels_is_answered_with_a_text_that_says_so():
     async def cancel(bot):
         await bot.llm.cancel_function_calls()
@@ -387,7 +388,7 @@ def test_with_interrupted_text_heard_they_are_remembered_as_in_stock():
 @pytest.mark.parametrize(
     "straggler",
     (
-        lambda: [TTSTextFrame("Straggler", text_type="word")],
+        lambda: [TTSTextFrame("Straggler", "word")],
         lambda: [LLMMarkerFrame("Straggler", append_to_context_immediately=True)],
         lambda: [
             LLMThoughtStartFrame(append_to_context=True, llm="openai"),

@@ -153,7 +153,7 @@ def test_the_metadata_names_license_python_and_pipecat():
         for requirement in metadata.get_all("Requires-Dist", [])
         if "extra ==" not in requirement
     ]
-    assert always == ["pipecat-ai<2,>=1.14"]
+    assert always == ["pipecat-ai<2,>=1.12"]
 
 
 def test_the_promised_extras_exist(project):

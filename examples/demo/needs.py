@@ -34,14 +34,14 @@ def missing_packages() -> list[Problem]:
         found = version("pipecat-ai")
     except PackageNotFoundError:
         return [
-            Problem("Pipecat is not installed", f"{SET_UP}, or: pip install 'pipecat-ai>=1.14'")
+            Problem("Pipecat is not installed", f"{SET_UP}, or: pip install 'pipecat-ai>=1.12'")
         ]
     major, minor = (int(part) for part in found.split(".")[:2])
-    if (major, minor) < (1, 14) or major > 1:
+    if (major, minor) < (1, 12) or major > 1:
         problems.append(
             Problem(
-                f"Pipecat {found} is installed, and 1.14 or newer is needed",
-                "pip install 'pipecat-ai>=1.14,<2'",
+                f"Pipecat {found} is installed, and 1.12 or newer is needed",
+                "pip install 'pipecat-ai>=1.12,<2'",
             )
         )
     for module, package in (("openai", "openai"), ("aiohttp", "aiohttp")):

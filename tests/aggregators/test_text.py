@@ -15,7 +15,6 @@ from pipecat.frames.frames import (
     TTSTextFrame,
 )
 from pipecat.tests.utils import SleepFrame, run_test
-from pipecat.utils.text.base_text_aggregator import TextType
 
 from pipecat_turn_acid import (
     TransactionalLLMAssistantAggregator,
@@ -108,10 +107,7 @@ async def test_a_word_that_comes_after_the_interruption_is_in_no_message(virtual
     aggregator = TransactionalLLMAssistantAggregator(context)
     start: Any = LLMFullResponseStartFrame()
     end: Any = LLMFullResponseEndFrame()
-    words = [
-        TTSTextFrame(text, text_type=TextType.WORD)
-        for text in ("Refunds", "take", "We", "are", "open.")
-    ]
+    words = [TTSTextFrame(text, "word") for text in ("Refunds", "take", "We", "are", "open.")]
     next_start: Any = LLMFullResponseStartFrame()
     next_end: Any = LLMFullResponseEndFrame()
     for frame in (next_start, next_end):

@@ -40,6 +40,7 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.llm_service import FunctionCallParams
 from pipecat.workers.runner import WorkerRunner
 
+from pipecat_turn_acid import _compat
 from pipecat_turn_acid._compat import FunctionSchema, ToolsSchema
 from pipecat_turn_acid.testing import virtual_time
 from pipecat_turn_acid.testing.conversation import Bot, Conversation, Kit
@@ -257,7 +258,8 @@ async def _frames(step: Step, number: int, bot: Bot, schemas: list[FunctionSchem
                     format="RGB",
                     text=f"Picture {number}",
                     append_to_context=True,
-                    run_llm=step.run,
+                    # Since Pipecat 1.13.
+                    **({} if _compat.PIPECAT < (1, 13) else {"run_llm": step.run}),
                 )
             )
         case "speak":

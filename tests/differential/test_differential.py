@@ -178,7 +178,9 @@ def test_rule_4_the_calls_of_a_response_stand_in_one_message():
     assert roles(ours) == ["user", "calls", "tool", "tool", "assistant"]
 
 
-@pytest.mark.parametrize("kind", ["append", "image", "transform"])
+@pytest.mark.parametrize(
+    "kind", ["append", pytest.param("image", marks=pytest.mark.since(1, 13)), "transform"]
+)
 def test_rule_3_what_is_added_while_a_round_is_open_stands_before_it(kind):
     """A round becomes history when it is complete, not when it begins."""
     beside = Step(kind, run=False, after=1.2)

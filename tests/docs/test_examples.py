@@ -55,6 +55,7 @@ def blocks(page):
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
+@pytest.mark.since(1, 13)
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.runs], ids=str)
 def test_a_block_that_is_marked_as_running_runs_and_prints_what_the_page_says(
     block, tmp_path, monkeypatch

@@ -328,11 +328,11 @@ def test_a_recording_in_another_format_is_refused(tmp_path: Path):
 
 
 def test_an_old_pipecat_is_named(monkeypatch: pytest.MonkeyPatch):
-    """The drop-ins are written for 1.14."""
-    monkeypatch.setattr(needs, "version", lambda name: "1.13.2")
+    """The drop-ins know 1.12 and newer."""
+    monkeypatch.setattr(needs, "version", lambda name: "1.11.2")
 
     assert [problem.what for problem in needs.missing_packages()] == [
-        "Pipecat 1.13.2 is installed, and 1.14 or newer is needed"
+        "Pipecat 1.11.2 is installed, and 1.12 or newer is needed"
     ]
 
 

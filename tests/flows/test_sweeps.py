@@ -10,6 +10,7 @@ The sweeps at every tick are run by hand; ``docs/flows.md`` has the command and 
 import pytest
 from pipecat.flows import FlowManager
 
+from pipecat_turn_acid import _compat
 from pipecat_turn_acid.testing import flow_conversations as flows
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, play
 from pipecat_turn_acid.testing.judge import FaultKind, judge
@@ -47,6 +48,8 @@ def test_two_barge_ins_leave_all_of_a_transition_or_nothing(conversation):
 @pytest.mark.parametrize("voice", ("sentences", "text"))
 @pytest.mark.parametrize("name", ("quick_edge", "reset_cancels", "speaking"))
 def test_other_voices_leave_the_same(name, voice):
+    if (name, voice) == ("speaking", "sentences") and _compat.PIPECAT < (1, 13):
+        pytest.skip("Pipecat 1.12 joins the application's words and the model's to one message")
     conversation = getattr(flows, name).but(voice=voice)
     report = sweep(conversation, TRANSACTIONAL, sample=6)
     assert report.clean, str(report)

@@ -28,6 +28,7 @@ def test_stock_answers_twice_even_without_a_barge_in():
     assert "the last turn was never answered to its end" in details
 
 
+@pytest.mark.since(1, 13)
 def test_stock_is_damaged_at_the_tick_that_the_page_names():
     (tick,) = set(re.findall(r"--only-stock --replay (\d+)", PAGE.read_text()))
     outcome = play(conversation, STOCK, Tick(int(tick)))

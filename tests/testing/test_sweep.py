@@ -43,6 +43,7 @@ def test_every_few_milliseconds_are_tried_once():
     assert report.clean
 
 
+@pytest.mark.since(1, 13)
 def test_a_sample_is_spread_evenly_and_always_the_same():
     sampled = [sweep(talk.but(voice="text"), STOCK, sample=12) for _ in range(2)]
     ticks = [[verdict.tick for verdict in report.verdicts] for report in sampled]

@@ -221,7 +221,7 @@ class Dialect:
         yield _event(
             "message_delta",
             delta={"stop_reason": reason, "stop_sequence": None},
-            usage={"output_tokens": 20},
+            usage={"input_tokens": 10, "output_tokens": 20},
         )
         yield Chunk(_event("message_stop").data, last=True)
 
