@@ -13,6 +13,7 @@ import copy
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pipecat.frames.frames import (
@@ -274,10 +275,28 @@ def test_a_call_whose_arguments_are_not_json_is_answered_with_a_text_that_says_s
     stock, ours = (play(conversation, kit) for kit in KITS)
 
     assert contents(stock) == ['{"ok": true}']
-    assert contents(ours) == [
-        '"The arguments for the function `look_up` were not valid JSON, so it was not called."',
-        '{"ok": true}',
-    ]
+    answer, good = contents(ours)
+    assert "JSON" in answer and answer.endswith('so it was not called."')
+    assert good == '{"ok": true}'
+
+
+def test_a_call_whose_arguments_are_no_object_is_answered_with_a_text_that_says_so():
+    """A tool takes an object, and so do the providers that are shown the call again."""
+    stock, ours = (play(one_call(("look_up", "[4471]")), kit) for kit in KITS)
+
+    assert "look_up([4471])" in lines(stock)[1] and stock.errors
+    assert "look_up({})" in lines(ours)[1] and not ours.errors
+    assert contents(ours)[0].endswith('so it was not called."')
+    assert not ours.runs and len(ours.requests) == 2
+
+
+def test_what_cannot_be_sent_is_sent_in_another_spelling():
+    """Half a character, or a number that JSON does not know, would stand in every request."""
+    stock, ours = (play(looked_up({"name": "M\ud83d", "price": float("nan")}), k) for k in KITS)
+
+    assert stock.errors and len(stock.requests) == 1
+    assert json.loads(contents(ours)[0]) == {"name": "M?", "price": "NaN"}
+    assert len(ours.requests) == 2 and not ours.errors
 
 
 def test_an_id_that_the_provider_uses_twice_is_made_unique():
@@ -378,6 +397,25 @@ def test_the_words_of_an_interrupted_answer_are_not_remembered():
         assert "interrupted=True" in stopped[0] and "Refunds take" in stopped[0]
 
 
+@pytest.mark.since(1, 13)
+def test_words_before_an_image_that_came_in_the_middle_are_not_remembered_either():
+    """Pipecat writes them down when the image comes."""
+
+    async def show(bot):
+        image = UserImageRawFrame(
+            image=bytes(12), size=(2, 2), format="RGB", append_to_context=True, run_llm=False
+        )
+        await bot.queue(image)
+
+    conversation = conversations.talk.but(during=((5.0, show),))
+    stock, ours = (play(conversation, kit, At(5.6)) for kit in KITS)
+
+    answer = "We are open from nine to five."
+    before = "Refunds take fourteen days. You get an email"
+    assert contents(stock, "assistant") == [before, "when the", answer]
+    assert contents(ours, "assistant") == [answer]
+
+
 def test_with_interrupted_text_heard_they_are_remembered_as_in_stock():
     heard = TRANSACTIONAL.but(policy=TurnPolicy(interrupted_text="heard"))
     stock, ours = (play(conversations.talk, kit, At(5.0)) for kit in (STOCK, heard))
@@ -442,6 +480,29 @@ def test_an_image_that_comes_for_a_cut_call_is_not_remembered():
         outcome = play(one_call(("look_up", {}), assemble=setting_up(prepare)), kit, At(3.0))
         remembered = any(isinstance(content, list) for content in contents(outcome, "user"))
         assert remembered is (kit is STOCK)
+
+
+def test_what_a_cut_call_still_asks_for_reaches_nobody():
+    """Nobody cancels what a tool has asked of others."""
+    news: Any = {"role": "developer", "content": "The order is late, say so."}
+    pushing = set()
+
+    def prepare(bot):
+        async def look_up(params):
+            async def push():
+                await asyncio.sleep(3.0)
+                await params.llm.push_frame(LLMMessagesAppendFrame([news], run_llm=True))
+
+            pushing.add(asyncio.create_task(push()))
+            await asyncio.sleep(30.0)
+
+        bot.llm.register_function("look_up", look_up)
+
+    conversation = one_call(("look_up", {}), assemble=setting_up(prepare), limit=12.0)
+    stock, ours = (play(conversation, kit, At(3.0)) for kit in KITS)
+
+    assert news in stock.history
+    assert news not in ours.history and contents(ours, "assistant") == ["All right."]
 
 
 def test_a_cut_call_with_side_effects_stays_on_record():
