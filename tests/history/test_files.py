@@ -19,9 +19,7 @@ from pipecat_turn_acid.testing.judge import Fault, FaultKind
 from pipecat_turn_acid.testing.script import ChatRequest, Reply
 from pipecat_turn_acid.testing.sweep import sweep
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(frames, "UserFileRawFrame"), reason="Pipecat 1.12 knows no files"
-)
+pytestmark = pytest.mark.since(1, 13)
 
 PDF = "data:application/pdf;base64,JVBERi0="
 READ = order.but(voice="text")  # so that the words before the call are history when it begins

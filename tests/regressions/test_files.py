@@ -14,6 +14,8 @@ from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play
 from pipecat_turn_acid.testing.conversations import order, talk
 from pipecat_turn_acid.testing.script import ChatRequest, Reply
 
+pytestmark = pytest.mark.since(1, 13)
+
 HALF = "Refunds take fourteen days. You get an email"
 
 
@@ -24,8 +26,6 @@ def image():
 
 
 def file():
-    if not hasattr(frames, "UserFileRawFrame"):
-        pytest.skip("Pipecat 1.12 knows no files")
     return frames.UserFileRawFrame(
         file="data:application/pdf;base64,JVBERi0=",
         type="bytes",
