@@ -30,18 +30,25 @@ async def give_it_a_camera(bot):
 
     async def look(params):
         run = bot.toolbox.begin(tool, params.tool_call_id, params.arguments)
+
+        async def report(result):
+            bot.toolbox.end(run, "reported")
+            await params.result_callback(result)
+
         request = UserImageRequestFrame(
-            "user", tool_call_id=params.tool_call_id, result_callback=params.result_callback
+            "user", tool_call_id=params.tool_call_id, result_callback=report
         )
 
         async def shoot():
             await asyncio.sleep(0.8)
-            bot.toolbox.end(run, "reported")
             image = UserImageRawFrame(
                 user_id="user", image=b"\0" * 12, size=(2, 2), format="RGB", request=request
             )
             image.append_to_context = True
             await bot.transport.input().push_frame(image)
+            await asyncio.sleep(0.5)
+            if not run.ending:  # nobody has asked for it any more
+                bot.toolbox.end(run, "cancelled")
 
         shots.add(asyncio.create_task(shoot()))
 
