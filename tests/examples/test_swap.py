@@ -102,6 +102,7 @@ def requests_of(bot: str, folder: Path) -> list[list[dict[str, Any]]]:
     return asyncio.run(main())
 
 
+@pytest.mark.since(1, 13)  # Evals join a bot that runs already.
 def test_the_stock_bot_shows_the_model_a_placeholder(tmp_path: Path):
     """What the swap is for: for stock Pipecat the call that was cut is there for good."""
     requests = requests_of("examples/swap_stock.py", tmp_path)
@@ -110,6 +111,7 @@ def test_the_stock_bot_shows_the_model_a_placeholder(tmp_path: Path):
     assert Rule.PLACEHOLDER in found
 
 
+@pytest.mark.since(1, 13)  # Evals join a bot that runs already.
 def test_the_transactional_bot_shows_the_model_whole_rounds_only(tmp_path: Path):
     """After the swap every request is as if the call that was cut had never been made."""
     requests = requests_of("examples/swap.py", tmp_path)
