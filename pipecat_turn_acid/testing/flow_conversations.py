@@ -29,6 +29,7 @@ from pipecat.flows import (
 )
 from pipecat.processors.aggregators.llm_context import NOT_GIVEN
 
+from pipecat_turn_acid.policy import side_effects
 from pipecat_turn_acid.testing import _compat
 from pipecat_turn_acid.testing.conversation import Bot, Conversation, Outcome, Request
 from pipecat_turn_acid.testing.judge import Fault, FaultKind
@@ -57,6 +58,7 @@ class Variant:
         failing: What is wrong with ``choose_size`` or with ``confirm``.
         speaks: Whether ``confirm`` has pre-actions and post-actions that speak.
         answers: Whether ``confirm`` responds immediately.
+        marked: Whether ``choose_size`` has side effects.
     """
 
     edge: float = 0.2
@@ -68,6 +70,7 @@ class Variant:
     failing: Failing = ""
     speaks: bool = False
     answers: bool = True
+    marked: bool = False
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -93,6 +96,7 @@ class Variant:
                 ("size",),
                 seconds=taken,
                 cancel_on_interruption=self.cancels(name),
+                mark=side_effects if self.marked and name == "choose_size" else None,
                 timeout=0.6 if self.failing == "times out" and name == "choose_size" else None,
                 behaviour=Behaviour.FAILS
                 if self.failing == "raises" and name == "choose_size"
@@ -231,12 +235,15 @@ class Pizzeria:
     def _function(self, name: str) -> FlowsFunctionSchema:
         tools = {tool.name: tool for tool in self.variant.tools}
         tool = tools.get(name) or Tool(name)
+        handler = self._handler(tool)
+        if tool.mark and self._bot and self._bot.kit.transactional:
+            handler = tool.mark(handler)
         return FlowsFunctionSchema(
             name=name,
             description=tool.schema.description,
             properties=tool.schema.properties,
             required=tool.schema.required,
-            handler=self._handler(tool),
+            handler=handler,
             cancel_on_interruption=tool.cancel_on_interruption if name in tools else False,
             timeout_secs=tool.timeout,
         )
@@ -431,8 +438,11 @@ def _size_in(text: str) -> str:
 
 def _was_in_vain(request: ChatRequest) -> bool:
     """Whether the last call that leads on came to nothing, and the history says so."""
-    leading = [call.tool_call_id for call in request.calls if call.name == "choose_size"]
-    return bool(leading) and f"Tool call {leading[-1]} " in request.system
+    leading = [call for call in request.calls if call.name == "choose_size"]
+    if not leading:
+        return False
+    was_cut = "INTERRUPTED" in (leading[-1].content or "")
+    return was_cut or f"Tool call {leading[-1].tool_call_id} " in request.system
 
 
 def _last_size(request: ChatRequest) -> str:
@@ -531,6 +541,12 @@ mixed_crossed = pizza("mixed_crossed", replace(_SLOW_EDGE, cancel={"choose_size"
 sets_node_cancels = pizza("sets_node_cancels", replace(_ONE_EDGE, sets_node=True, cancel=True))
 """(v, vii) ``sets_node`` with ``cancel_on_interruption=True``."""
 
+append_marked = pizza("append_marked", replace(_ONE_EDGE, cancel=True, marked=True))
+"""(vii) ``append_cancels`` with side effects, which stay on record when they are cut."""
+
+quick_edge_marked = pizza("quick_edge_marked", replace(_QUICK_EDGE, cancel=True, marked=True))
+"""(vii) ``quick_edge_cancels`` with an edge function that has side effects."""
+
 edge_raises = pizza("edge_raises", replace(_ONE_EDGE, failing="raises"))
 """(viii) An edge function that raises."""
 
@@ -579,6 +595,8 @@ ALL: tuple[Conversation, ...] = (
     mixed,
     mixed_crossed,
     sets_node_cancels,
+    append_marked,
+    quick_edge_marked,
     edge_raises,
     edge_times_out,
     missing_key,

@@ -10,7 +10,7 @@ The sweeps at every tick are run by hand; ``docs/flows.md`` has the command and 
 import pytest
 from pipecat.flows import FlowManager
 
-from pipecat_turn_acid import _compat
+from pipecat_turn_acid import TurnPolicy, _compat
 from pipecat_turn_acid.testing import flow_conversations as flows
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, play
 from pipecat_turn_acid.testing.judge import FaultKind, judge
@@ -42,6 +42,13 @@ def test_a_noise_leaves_all_of_a_transition_or_nothing(conversation):
 @every_flow
 def test_two_barge_ins_leave_all_of_a_transition_or_nothing(conversation):
     report = sweep(conversation, TRANSACTIONAL, sample=3, second=True)
+    assert report.clean, str(report)
+
+
+@pytest.mark.parametrize("late_result", ("note", "drop"))
+def test_a_result_that_comes_late_moves_no_flow_whatever_becomes_of_it(late_result):
+    kit = TRANSACTIONAL.but(policy=TurnPolicy(late_result=late_result))
+    report = sweep(flows.late_edge, kit, sample=8)
     assert report.clean, str(report)
 
 
