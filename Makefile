@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-browser demo-flows screenshots test test-upstream lint format types imports wheel-test sweep clean
+.PHONY: help setup demo demo-browser demo-flows screenshots test test-releases test-upstream lint format types imports wheel-test sweep clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -65,8 +65,14 @@ types: $(READY) ## Check types
 imports: $(READY) ## Check who may import whom
 	@$(VENV)/bin/lint-imports --no-logo --no-cache
 
-wheel-test: $(READY) ## Run the tests against the built wheel, away from the source
-	@scripts/wheel-test.sh $(PYTEST_ARGS)
+wheel-test: $(READY) ## Run the tests against the built wheel; PIPECAT=1.12 chooses Pipecat's release
+	@PIPECAT=$(PIPECAT) scripts/wheel-test.sh $(PYTEST_ARGS)
+
+# Oldest first. The oldest is the lower bound in pyproject.toml.
+RELEASES := 1.12 1.13 1.14
+
+test-releases: $(READY) ## Run the tests against the built wheel, with every release of Pipecat
+	@set -e; for release in $(RELEASES); do PIPECAT=$$release scripts/wheel-test.sh $(PYTEST_ARGS); done
 
 sweep: $(READY) ## Barge in at every instant; SWEEP_ARGS goes to the sweep command
 	@$(PY) -m pipecat_turn_acid sweep $(SWEEP_ARGS)
