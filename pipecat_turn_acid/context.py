@@ -59,6 +59,9 @@ CommitHook: TypeAlias = Callable[[ToolRound], Awaitable[None] | None]
 
 _MAX_WARNED_ORPHANS = 512
 
+_MAX_MADE_ID = 40
+"""How long an id may be that is made here. OpenAI refuses longer ones."""
+
 
 class FenceOutcome(StrEnum):
     """What became of a result.
@@ -480,7 +483,9 @@ class TransactionalLLMContext(LLMContext):
         """
         used = call_ids(self._messages)
         base = tool_call_id or "call"
-        candidates = itertools.chain([base], (f"{base}-{n}" for n in itertools.count(2)))
+        endings = (f"-{n}" for n in itertools.count(2))
+        shorter = (base[: _MAX_MADE_ID - len(ending)] + ending for ending in endings)
+        candidates = itertools.chain([base], shorter)
         return next(
             candidate
             for candidate in candidates

@@ -288,7 +288,11 @@ def test_of_two_reports_the_first_stands(pause, awaited):
 # --- ids ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool_call_id", ["call_1", "look_up", ""], ids=["one", "its name", "none"])
+@pytest.mark.parametrize(
+    "tool_call_id",
+    ["call_1", "look_up", "", "c" * 40],
+    ids=["one", "its name", "none", "as long as they get"],
+)
 def test_each_result_answers_its_own_call_whatever_ids_the_model_makes_up(tool_call_id):
     """Within a response, and from one response to the next."""
     script = Script()
