@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from pipecat.frames.frames import LLMContextAssistantTimestampFrame
+from pipecat.frames import frames
+from pipecat.frames.frames import Frame, LLMContextAssistantTimestampFrame
 from pipecat.processors.aggregators.llm_response_universal import LLMAssistantAggregator
 from pipecat.utils.time import time_now_iso8601
 
@@ -274,6 +275,11 @@ SEAMS: Final = (
     Seam("ActionManager", "_action_handlers", "handlers by type of action"),
     Seam("ActionManager", "_deferred_post_actions", "actions that wait for the next response"),
 )
+
+FILE_FRAMES: Final[tuple[type[Frame], ...]] = (
+    (frames.UserFileRawFrame,) if PIPECAT >= (1, 13) else ()
+)
+"""The frames that bring a file."""
 
 VOICES_KEEP_WORDLESS_ENDS: Final = PIPECAT < (1, 13)
 """Whether the end of a response that said nothing may never come out of the voice.

@@ -57,8 +57,9 @@ from pipecat_turn_acid.events import (
     TurnStarted,
 )
 from pipecat_turn_acid.late_results import dropped_content, note_message
-from pipecat_turn_acid.llm import asks_for_run, result_content
+from pipecat_turn_acid.llm import asks_for_run
 from pipecat_turn_acid.policy import TurnPolicy
+from pipecat_turn_acid.results import result_content, sendable
 from pipecat_turn_acid.stamps import (
     AFTER_WORDS_KEY,
     epoch_of,
@@ -121,6 +122,8 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         self._cut_at = -1
         self._response_open = False
         self._held: list[tuple[LLMSpecificMessage, bool]] = []
+        # What of the open response is in the history already, before a file or an image.
+        self._written_early: list[Any] = []
         self._calls_after_words = False
         self._end_may_not_come = False
         self._working_for = 0
@@ -159,6 +162,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
                 epoch = turns.begin_turn()
             self._is_cut = False
             self._response_open = True
+            self._written_early.clear()
             self._end_may_not_come = False
             self._working_for = epoch
             if not turns.is_gated:
@@ -181,6 +185,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         self._place_held(turns, has_words=bool(self._aggregation))
         await super()._handle_llm_end(_)
         self._response_open = False
+        self._written_early.clear()
         turns.run_in_progress = False
         await self._commit_passed(turns)
 
@@ -207,7 +212,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         await super()._handle_thought_end(frame)
         if self._turns and self._response_open:
             thoughts = [m for m in messages[before:] if isinstance(m, LLMSpecificMessage)]
-            messages[:] = [m for m in messages if not any(m is thought for thought in thoughts)]
+            _take_out(thoughts, messages)
             self._hold(frame, thoughts)
 
     def _hold(self, frame: Frame, messages: Sequence[LLMSpecificMessage]) -> None:
@@ -239,8 +244,12 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         return self._is_cut
 
     async def _add_aggregation_to_context(self) -> str:
-        if not self._turns or not self._is_cut or not self._aggregation:
-            return await super()._add_aggregation_to_context()
+        turns = self._turns
+        if not turns or not self._is_cut or not self._aggregation:
+            text = await super()._add_aggregation_to_context()
+            if turns and text and self._response_open:
+                self._written_early.append(turns.messages[-1])
+            return text
         # Reported to the transcript events; whether it is remembered was settled with the turn.
         text = self.aggregation_string()
         await self.reset()
@@ -258,7 +267,10 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             if round and (after_words or not self._calls_after_words):
                 turns.precede(round, [message])
         self._held.clear()
-        if turns.policy.interrupted_text == "heard" and self._aggregation:
+        early, self._written_early = self._written_early, []
+        if turns.policy.interrupted_text == "discard":
+            _take_out(early, turns.messages)
+        elif self._aggregation:
             turns.add_message({"role": "assistant", "content": self.aggregation_string()})
 
     # --- rounds ------------------------------------------------------------------------------
@@ -716,7 +728,7 @@ def _describe(
     return ToolCall(
         tool_call_id=tool_call_id,
         name=name,
-        arguments=json.dumps(arguments, ensure_ascii=False),
+        arguments=json.dumps(sendable(arguments), ensure_ascii=False),
         has_side_effects=turns.has_side_effects(name),
     )
 
@@ -736,3 +748,8 @@ def _is_running(round: ToolRound, tool_call_id: str) -> bool:
 
 def _staged(turns: TransactionalLLMContext, tool_call_id: str) -> ToolRound | None:
     return next((r for r in turns.staged if tool_call_id in r.awaited), None)
+
+
+def _take_out(these: Sequence[Any], messages: list[Any]) -> None:
+    """Take messages out of a history, themselves and not their equals."""
+    messages[:] = [m for m in messages if not any(m is one for one in these)]

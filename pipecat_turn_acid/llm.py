@@ -17,7 +17,7 @@ import functools
 import json
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ from pipecat.frames.frames import (
     LLMTextFrame,
     LLMThoughtEndFrame,
     TTSSpeakFrame,
+    UserImageRawFrame,
 )
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.frame_processor import FrameDirection
@@ -64,8 +65,9 @@ from pipecat_turn_acid.core import (
     UnknownToolCallError,
     repair,
 )
-from pipecat_turn_acid.events import StaleWork, TurnEnding, TurnEvent
+from pipecat_turn_acid.events import StaleKind, StaleWork, TurnEnding, TurnEvent
 from pipecat_turn_acid.policy import has_side_effects
+from pipecat_turn_acid.results import presentable, result_content, sendable
 from pipecat_turn_acid.stamps import AFTER_WORDS_KEY, CONVERSATION_KEY, stamp
 
 _compat.require(LLMService)
@@ -90,16 +92,18 @@ _WORDS_ON_THEIR_WAY = 256
 _CANCEL_PASSES = 16
 """How many passes of the event loop an interruption waits for cancelled tools. No time passes."""
 
-# What says whether words came before it: calls, and what brings messages for one provider alone,
-# such as thoughts and signatures.
 _ASKED = (
     LLMMessagesAppendFrame,
     LLMMessagesTransformFrame,
     LLMMessagesUpdateFrame,
     LLMRunFrame,
     TTSSpeakFrame,
+    UserImageRawFrame,
+    *_compat.FILE_FRAMES,
 )
 
+# What says whether words came before it: calls, and what brings messages for one provider alone,
+# such as thoughts and signatures.
 _BESIDE_WORDS = (FunctionCallsStartedFrame, LLMMessagesAppendFrame, LLMThoughtEndFrame)
 
 
@@ -344,7 +348,7 @@ class TransactionalLLMMixin(_Base):
         cause = _cause.get()
         if cause is not None:
             if isinstance(frame, _ASKED) and cause.was_cut:
-                kind = "text" if isinstance(frame, TTSSpeakFrame) else "run"
+                kind = _kind_of(frame)
                 cause.context.report_stale(StaleWork(kind, cause.epoch, cause.tool_call_id))
                 return
             if isinstance(frame, LLMTextFrame):
@@ -388,7 +392,7 @@ class TransactionalLLMMixin(_Base):
             # A service may call this from a task of its own. It works for its last run.
             is_known = context is self._conversation
             cause = _Cause(context, self._working_for if is_known else context.epoch)
-        function_calls = _with_unique_ids(function_calls, context)
+        function_calls = _with_unique_ids(map(_with_an_object, function_calls), context)
         calls = [self._describe(call, context) for call in function_calls]
         round = context.stage_round(calls, epoch=cause.epoch)
         if round.state is RoundState.FENCED:
@@ -445,8 +449,8 @@ class TransactionalLLMMixin(_Base):
             "arguments": {},
         }
         error = (
-            f"The arguments for the function `{runner_item.function_name}` were not valid JSON, "
-            "so it was not called."
+            f"The arguments for the function `{runner_item.function_name}` were not a JSON object, "
+            "object, so it was not called."
         )
         await self.broadcast_frame(
             FunctionCallInProgressFrame,
@@ -554,7 +558,7 @@ def _reporting(params: FunctionCallParams) -> Iterator[FunctionCallParams]:
     async def result_callback(
         result: Any, *, properties: FunctionCallResultProperties | None = None
     ) -> None:
-        result = _presentable(call.function_name, result)
+        result = presentable(call.function_name, result)
         is_final = properties.is_final if properties else True
         # The callback may be called from a task that nobody knows.
         with _acting_for(cause):
@@ -650,35 +654,6 @@ def asks_for_run(result: Any, run_llm: bool | None) -> bool:
     return result is not None and run_llm is not False
 
 
-def result_content(function_name: str, result: Any) -> str:
-    """Spell a tool's result as Pipecat does.
-
-    Args:
-        function_name: The tool.
-        result: What it reported. Anything that JSON holds is a result, ``[]``
-            and ``0`` included; None means that there is none.
-
-    Returns:
-        The text that stands in the history.
-    """
-    if result is None:
-        return "COMPLETED"
-    return json.dumps(_presentable(function_name, result), ensure_ascii=False)
-
-
-def _presentable(function_name: str, result: Any) -> Any:
-    """A result that JSON can hold: the result itself, or a text that says why not."""
-    try:
-        json.dumps(result, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        logger.error(f"Result of function `{function_name}` is not JSON: {error}")
-        return (
-            f"The function `{function_name}` completed, but its result of type "
-            f"{type(result).__name__} could not be passed on."
-        )
-    return result
-
-
 def _with_cause(items: Sequence[FunctionCallRunnerItem]) -> Sequence[FunctionCallRunnerItem]:
     cause = _cause.get()
     if cause is None:
@@ -690,8 +665,27 @@ def _with_cause(items: Sequence[FunctionCallRunnerItem]) -> Sequence[FunctionCal
     ]
 
 
+def _kind_of(frame: Frame) -> StaleKind:
+    """What a cut call tried to bring about."""
+    if isinstance(frame, TTSSpeakFrame):
+        return "text"
+    if isinstance(frame, (UserImageRawFrame, *_compat.FILE_FRAMES)):
+        return "result"
+    return "run"
+
+
+def _with_an_object(call: FunctionCallFromLLM) -> FunctionCallFromLLM:
+    """A call whose arguments are what a tool takes and a provider can be shown again."""
+    arguments: Any = call.arguments
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, Mapping):
+        arguments = UnreadableArguments()
+    return dataclasses.replace(call, arguments=sendable(arguments))
+
+
 def _with_unique_ids(
-    calls: Sequence[FunctionCallFromLLM], context: TransactionalLLMContext
+    calls: Iterable[FunctionCallFromLLM], context: TransactionalLLMContext
 ) -> list[FunctionCallFromLLM]:
     """Give each call an id that nothing else in the conversation has."""
     taken: set[str] = set()

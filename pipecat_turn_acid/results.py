@@ -1,0 +1,82 @@
+# Copyright (c) 2026, pipecat-turn-acid contributors
+#
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""How a tool's result is spelt in the history."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from loguru import logger
+
+
+def result_content(function_name: str, result: Any) -> str:
+    """Spell a tool's result as Pipecat does.
+
+    Args:
+        function_name: The tool.
+        result: What it reported. Anything that JSON holds is a result, ``[]``
+            and ``0`` included; None means that there is none.
+
+    Returns:
+        The text that stands in the history.
+    """
+    if result is None:
+        return "COMPLETED"
+    return json.dumps(presentable(function_name, result), ensure_ascii=False)
+
+
+def presentable(function_name: str, result: Any) -> Any:
+    """A result that a request can hold.
+
+    Args:
+        function_name: The tool.
+        result: What it reported.
+
+    Returns:
+        The result, `sendable`, or a text that says why it is not there.
+    """
+    try:
+        return sendable(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        logger.error(f"Result of function `{function_name}` is not JSON: {type(error).__name__}")
+        return (
+            f"The function `{function_name}` completed, but its result of type "
+            f"{type(result).__name__} could not be passed on."
+        )
+
+
+def sendable(value: Any) -> Any:
+    """Spell what JSON or UTF-8 cannot hold otherwise: it would stand in every request that follows.
+
+    Args:
+        value: A value that `json.dumps` takes.
+
+    Returns:
+        The same value; with ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` in place of such
+        numbers, and ``?`` in place of half a surrogate pair, if there are any.
+
+    Raises:
+        TypeError, ValueError, RecursionError: `json.dumps` does not take it.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        json.dumps(value)
+        return _spelt_otherwise(value)
+    return value
+
+
+def _spelt_otherwise(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case float() if not math.isfinite(value):
+            return json.dumps(value)
+        case Mapping():
+            return {_spelt_otherwise(key): _spelt_otherwise(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_spelt_otherwise(one) for one in value]
+    return value
