@@ -12,12 +12,12 @@ import json
 from typing import Any, Final
 
 _NOTE: Final = (
-    "The result of this tool call arrived after the conversation had moved on. The task has "
-    "completed. Use it if it is of use; there is no need to mention it."
+    "This tool call ended after the conversation had moved on. Use what came of it if it is of "
+    "use; there is no need to mention it."
 )
 _DROPPED: Final = (
-    "The result of this tool call arrived after the conversation had moved on and was not kept. "
-    "The task has completed. Call the tool again if its result is needed."
+    "This tool call ended after the conversation had moved on, and what came of it was not kept. "
+    "Call the tool again if its result is needed."
 )
 
 

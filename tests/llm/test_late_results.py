@@ -5,6 +5,7 @@
 """Rule 11: tools that outlive a barge-in, and what becomes of their results."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pipecat_turn_acid import TurnPolicy
 from pipecat_turn_acid.testing.checks import check_history
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Conversation, play
 from pipecat_turn_acid.testing.script import Script
-from pipecat_turn_acid.testing.tools import Tool
+from pipecat_turn_acid.testing.tools import Behaviour, Tool
 
 RESULT = {"report": "Three orders are late."}
 
@@ -121,3 +122,50 @@ def test_a_result_that_is_not_late_is_delivered_whatever_the_policy(late_result)
     assert outcome.history == play(REPORT, STOCK).history
     assert len(requests_after(outcome)) == 1
     assert fenced(outcome) == []
+
+
+# --- what comes late and is no result ------------------------------------------------------------
+
+TOOL = REPORT.tools[0]
+LATE = {
+    "empty": (replace(TOOL, result=[]), []),
+    "half a character": (replace(TOOL, result="a\ud83d"), "a?"),
+    "no JSON": (
+        replace(TOOL, result={1}),
+        "The function `make_report` completed, but its result of type set could not be passed on.",
+    ),
+    "an exception": (
+        replace(TOOL, behaviour=Behaviour.FAILS),
+        "The function `make_report` failed and returned no result.",
+    ),
+    "no report": (
+        replace(TOOL, behaviour=Behaviour.NEVER_REPORTS),
+        "The function `make_report` ended without reporting a result.",
+    ),
+    "a deadline": (
+        replace(TOOL, seconds=30.0, timeout=4.0),
+        "The function `make_report` timed out and returned no result.",
+    ),
+}
+late = pytest.mark.parametrize(("tool", "text"), LATE.values(), ids=LATE)
+
+
+@late
+def test_note_keeps_whatever_comes_late_and_causes_no_run(tool, text, instant):
+    outcome = play(REPORT.but(tools=(tool,)), with_policy("note"), instant)
+    role, status, result = news(outcome)[-1]
+    assert (role, status, json.loads(result or "")) == ("developer", "finished", text)
+    assert requests_after(outcome) == []
+    assert any("policy: note" in detail for detail in fenced(outcome))
+    assert not outcome.in_progress
+
+
+@late
+def test_drop_keeps_nothing_of_what_comes_late_and_says_only_that(tool, text, instant):
+    """It does not say that the task was done, which it may not have been."""
+    outcome = play(REPORT.but(tools=(tool,)), with_policy("drop"), instant)
+    assert news(outcome) == [("tool", "finished", "DROPPED")]
+    assert not any("completed" in str(m.get("content")) for m in outcome.history)
+    assert requests_after(outcome) == []
+    assert any("policy: drop" in detail for detail in fenced(outcome))
+    assert not outcome.in_progress
