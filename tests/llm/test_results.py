@@ -248,6 +248,18 @@ def test_a_call_without_side_effects_leaves_nothing_beside_one_that_has_some():
     assert check_history(outcome.history) == []
 
 
+@pytest.mark.parametrize("ending", ["end", "cancel"])
+def test_a_session_that_ends_in_mid_round_leaves_the_record_too(ending):
+    """Who reads the history afterwards has to know what may have been done."""
+    begun = play(scenarios.books_two, TRANSACTIONAL).runs[0].started
+    outcome = play(scenarios.books_two.but(ending=ending), TRANSACTIONAL, At(begun + 0.5))
+    cut, done = [m["content"] for m in outcome.history if m["role"] == "tool"]
+    assert "may have completed" in cut
+    assert json.loads(done) == {"city": "London", "weather": "sunny"}
+    assert check_history(outcome.history) == []
+    assert not outcome.in_progress
+
+
 # --- ids and honest answers ------------------------------------------------------------------------
 
 
