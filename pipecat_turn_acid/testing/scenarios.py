@@ -255,14 +255,38 @@ ids_are_names = chain.but(
 
 # --- side effects ------------------------------------------------------------------------------
 
-books = correct.but(name="books", tools=_slowly(correct, seconds=1.0, mark=side_effects))
+
+def _wary(conversation: Conversation) -> Callable[[], Answerer]:
+    """A conversation's model, if it read what a record says."""
+
+    def script() -> Answerer:
+        model = conversation.script()
+
+        def answer(request: ChatRequest) -> Any:
+            if any("INTERRUPTED" in (call.content or "") for call in request.recent):
+                return Reply().say("I do not know whether that was done.")
+            return model(request)
+
+        return answer
+
+    return script
+
+
+books = correct.but(
+    name="books",
+    script=_wary(correct),
+    tools=_slowly(correct, seconds=1.0, mark=side_effects),
+)
 """A booking that stays on record when it is cut."""
 
-books_two = parallel.but(name="books_two", tools=_slowly(parallel, mark=side_effects))
+books_two = parallel.but(
+    name="books_two", script=_wary(parallel), tools=_slowly(parallel, mark=side_effects)
+)
 """Two calls with side effects; one has reported when the other is cut."""
 
 books_on = correct.but(
     name="books_on",
+    script=_wary(correct),
     tools=_slowly(
         correct, seconds=2.5, mark=side_effects, behaviour=Behaviour.IGNORES_CANCELLATION
     ),

@@ -57,6 +57,15 @@ def test_a_second_barge_in_in_a_corner_leaves_no_trace(conversation):
     assert report.clean, str(report)
 
 
+side_effects = (scenarios.books, scenarios.books_two, scenarios.books_on)
+
+
+@pytest.mark.parametrize("conversation", side_effects, ids=lambda one: one.name)
+def test_a_false_start_leaves_a_record_that_the_model_can_speak_of(conversation):
+    report = sweep(conversation, TRANSACTIONAL, sample=12, false_start=True)
+    assert report.clean, str(report)
+
+
 @pytest.mark.parametrize("late_result", ["note", "drop"])
 @pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize(
