@@ -398,11 +398,14 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         tool_call_id = frame.tool_call_id
         in_progress = self._function_calls_in_progress.get(tool_call_id)
         if in_progress is not None and not in_progress.cancel_on_interruption:
-            self._asked_in.pop(tool_call_id, None)
-            await super()._handle_function_call_cancel(frame)
-            if frame.run_llm and not self._has_siblings(in_progress):
-                turns.owe_run()
-            self._context_push_owed = False
+            policy = self._policy_for(turns, tool_call_id, is_final=True)
+            if policy == "deliver":
+                await super()._handle_function_call_cancel(frame)
+                if frame.run_llm and not self._has_siblings(in_progress):
+                    turns.owe_run()
+                self._context_push_owed = False
+            else:
+                self._settle_late(turns, frame, _how_it_ended(frame), policy)
             turns.deliver(tool_call_id)
             await self._call_hooks_and_pay(turns)
             return
@@ -416,13 +419,9 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             return
         if tool_call_id in round.unanswered:
             # A stock service: the frame is all that tells.
-            how = "timed out" if frame.run_llm else "was cancelled"
             turns.stage_tool_result(
                 tool_call_id,
-                result_content(
-                    frame.function_name,
-                    f"The function `{frame.function_name}` {how} and returned no result.",
-                ),
+                result_content(frame.function_name, _how_it_ended(frame)),
                 epoch=round.epoch,
                 wants_run=frame.run_llm,
             )
@@ -483,27 +482,44 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
     async def _handle_async_result(
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
     ) -> None:
-        tool_call_id = frame.tool_call_id
         is_final = frame.properties.is_final if frame.properties else True
+        policy = self._policy_for(turns, frame.tool_call_id, is_final=is_final)
+        if policy == "deliver" or (policy == "note" and not is_final):
+            await self._deliver_async_result(turns, frame, may_run=policy == "deliver")
+        elif is_final:
+            self._settle_late(turns, frame, frame.result, policy)
+        if is_final:
+            turns.deliver(frame.tool_call_id)
+        await self._call_hooks_and_pay(turns)
+
+    def _policy_for(
+        self, turns: TransactionalLLMContext, tool_call_id: str, *, is_final: bool
+    ) -> str:
+        """What becomes of what a call brings now; on time, it is delivered."""
         epoch = self._asked_in.get(tool_call_id, turns.epoch)
         if is_final:
             self._asked_in.pop(tool_call_id, None)
         policy = turns.policy.late_result if epoch < turns.epoch else "deliver"
         if policy != "deliver":
             turns.report_stale(StaleWork("result", epoch, tool_call_id, reason=f"policy: {policy}"))
-        if policy == "deliver" or (policy == "note" and not is_final):
-            await self._deliver_async_result(turns, frame, may_run=policy == "deliver")
-        elif is_final:
-            del self._function_calls_in_progress[tool_call_id]
-            if policy == "note":
-                content = result_content(frame.function_name, frame.result)
-                turns.add_message(note_message(tool_call_id, content))
-            else:
-                content = dropped_content(tool_call_id)
-                self._update_function_call_result(frame.function_name, tool_call_id, content)
-        if is_final:
-            turns.deliver(tool_call_id)
-        await self._call_hooks_and_pay(turns)
+        return policy
+
+    def _settle_late(
+        self,
+        turns: TransactionalLLMContext,
+        frame: FunctionCallResultFrame | FunctionCallCancelFrame,
+        result: Any,
+        policy: str,
+    ) -> None:
+        """Write what came too late as the policy wants it, and ask for no run."""
+        tool_call_id = frame.tool_call_id
+        del self._function_calls_in_progress[tool_call_id]
+        if policy == "note":
+            content = result_content(frame.function_name, result)
+            turns.add_message(note_message(tool_call_id, content))
+        else:
+            content = dropped_content(tool_call_id)
+            self._update_function_call_result(frame.function_name, tool_call_id, content)
 
     async def _deliver_async_result(
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame, *, may_run: bool
@@ -737,6 +753,12 @@ def _explicit_run(frame: FunctionCallResultFrame) -> bool | None:
     """What was said of running the model on a result; its properties come first, as in stock."""
     explicit = frame.properties.run_llm if frame.properties else None
     return frame.run_llm if explicit is None else explicit
+
+
+def _how_it_ended(frame: FunctionCallCancelFrame) -> str:
+    """What the model is told of a call that was cancelled, by a deadline or by the application."""
+    how = "timed out" if frame.run_llm else "was cancelled"
+    return f"The function `{frame.function_name}` {how} and returned no result."
 
 
 def _is_running(round: ToolRound, tool_call_id: str) -> bool:

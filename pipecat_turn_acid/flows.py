@@ -377,11 +377,16 @@ class TransactionalFlowManager(FlowManager):
     def _come_to_nothing(self, call: "_Call") -> None:
         """Report a decision as stale, and to the model too if it knows of the call."""
         self._report_stale(call)
-        is_known = call.outlives_turn or not call.is_left_alone
-        if is_known and call.turns.policy.late_result != "drop":
+        if call.is_dropped:
+            # What stays on record of a dropped round would pass for a step that was made.
+            is_known, why = call.is_on_record, "is of a response that the user has cut short"
+        else:
+            is_known = call.turns.policy.late_result != "drop"
+            why = "ended after the user had spoken"
+        if is_known:
             self._tell(
                 call.turns,
-                f"Tool call {call.tool_call_id} (`{call.name}`) ended after the user had spoken, "
+                f"Tool call {call.tool_call_id} (`{call.name}`) {why}, "
                 "so it has not moved the conversation to another step.",
             )
 

@@ -449,7 +449,7 @@ class TransactionalLLMMixin(_Base):
             "arguments": {},
         }
         error = (
-            f"The arguments for the function `{runner_item.function_name}` were not a JSON object, "
+            f"The arguments for the function `{runner_item.function_name}` were not a JSON "
             "object, so it was not called."
         )
         await self.broadcast_frame(
