@@ -59,7 +59,7 @@ from pipecat_turn_acid.events import (
 from pipecat_turn_acid.late_results import dropped_content, note_message
 from pipecat_turn_acid.llm import asks_for_run
 from pipecat_turn_acid.policy import TurnPolicy
-from pipecat_turn_acid.results import result_content, sendable
+from pipecat_turn_acid.results import cut_short, result_content, sendable
 from pipecat_turn_acid.stamps import (
     AFTER_WORDS_KEY,
     epoch_of,
@@ -405,7 +405,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
                     turns.owe_run()
                 self._context_push_owed = False
             else:
-                self._settle_late(turns, frame, _how_it_ended(frame), policy)
+                self._settle_late(turns, frame, _how_it_ended(turns, frame), policy)
             turns.deliver(tool_call_id)
             await self._call_hooks_and_pay(turns)
             return
@@ -421,7 +421,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             # A stock service: the frame is all that tells.
             turns.stage_tool_result(
                 tool_call_id,
-                result_content(frame.function_name, _how_it_ended(frame)),
+                result_content(frame.function_name, _how_it_ended(turns, frame)),
                 epoch=round.epoch,
                 wants_run=frame.run_llm,
             )
@@ -755,10 +755,14 @@ def _explicit_run(frame: FunctionCallResultFrame) -> bool | None:
     return frame.run_llm if explicit is None else explicit
 
 
-def _how_it_ended(frame: FunctionCallCancelFrame) -> str:
+def _how_it_ended(turns: TransactionalLLMContext, frame: FunctionCallCancelFrame) -> str:
     """What the model is told of a call that was cancelled, by a deadline or by the application."""
-    how = "timed out" if frame.run_llm else "was cancelled"
-    return f"The function `{frame.function_name}` {how} and returned no result."
+    round = turns.find_round(frame.tool_call_id)
+    return cut_short(
+        frame.function_name,
+        timed_out=frame.run_llm,
+        has_side_effects=round is not None and round.has_side_effects(frame.tool_call_id),
+    )
 
 
 def _is_running(round: ToolRound, tool_call_id: str) -> bool:

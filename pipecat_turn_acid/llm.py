@@ -67,7 +67,7 @@ from pipecat_turn_acid.core import (
 )
 from pipecat_turn_acid.events import StaleKind, StaleWork, TurnEnding, TurnEvent
 from pipecat_turn_acid.policy import has_side_effects
-from pipecat_turn_acid.results import presentable, result_content, sendable
+from pipecat_turn_acid.results import cut_short, presentable, result_content, sendable
 from pipecat_turn_acid.stamps import AFTER_WORDS_KEY, CONVERSATION_KEY, stamp
 
 _compat.require(LLMService)
@@ -505,12 +505,16 @@ class TransactionalLLMMixin(_Base):
         if cause.awaits(runner_item.tool_call_id) and not _has_ended(cause.round):
             # No interruption did this, so the model waits for an answer. Only a deadline asks for
             # inference.
-            how = "timed out" if run_llm else "was cancelled"
             _record(
                 cause,
                 runner_item.tool_call_id,
                 name,
-                f"The function `{name}` {how} and returned no result.",
+                cut_short(
+                    name,
+                    timed_out=run_llm,
+                    has_side_effects=cause.round is not None
+                    and cause.round.has_side_effects(runner_item.tool_call_id),
+                ),
                 FunctionCallResultProperties(run_llm=run_llm),
             )
         with _acting_for(cause):

@@ -28,6 +28,21 @@ def result_content(function_name: str, result: Any) -> str:
     return json.dumps(presentable(function_name, result), ensure_ascii=False)
 
 
+def cut_short(function_name: str, *, timed_out: bool, has_side_effects: bool) -> str:
+    """What the model is told of a call that was cancelled, and not by a barge-in.
+
+    Args:
+        function_name: The tool.
+        timed_out: Whether its deadline has passed; the application has cancelled it otherwise.
+        has_side_effects: Whether it may have acted.
+    """
+    how = "timed out" if timed_out else "was cancelled"
+    text = f"The function `{function_name}` {how} and returned no result."
+    if has_side_effects:
+        text += " It may have completed. Check before repeating it."
+    return text
+
+
 def presentable(function_name: str, result: Any) -> Any:
     """A result that a request can hold.
 

@@ -125,6 +125,10 @@ class ToolRound:
             return ()
         return tuple(round_messages(awaited, [call.content or "" for call in awaited]))
 
+    def has_side_effects(self, tool_call_id: str) -> bool:
+        """Whether a call of the round must stay on record when it is cut."""
+        return self._find(tool_call_id).has_side_effects
+
     @property
     def _awaited(self) -> list[ToolCall]:
         return [call for call in self._calls if not call.outlives_turn]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pipecat.services.llm_service import FunctionCallParams
 
+from pipecat_turn_acid import side_effects
 from pipecat_turn_acid.testing.checks import check_history, errors
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, Conversation, Outcome, play
 from pipecat_turn_acid.testing.script import ANY_TOOL, ChatRequest, Script, ToolState
@@ -252,6 +253,16 @@ def test_a_tool_that_takes_too_long_says_so(beside):
         told(outcome, beside=beside) == "The function `look_up` timed out and returned no result."
     )
     assert outcome.seconds < 15
+
+
+def test_a_tool_with_side_effects_that_takes_too_long_may_have_completed():
+    """The model would otherwise order twice."""
+    outcome = called(tool=Tool("look_up", seconds=30.0, timeout=0.5, mark=side_effects))
+
+    assert told(outcome) == (
+        "The function `look_up` timed out and returned no result. It may have completed. "
+        "Check before repeating it."
+    )
 
 
 @beside
