@@ -33,6 +33,7 @@ from pipecat_turn_acid.testing.conversation import (
     play,
 )
 from pipecat_turn_acid.testing.judge import judge
+from pipecat_turn_acid.testing.providers import PROVIDERS, speaking
 from pipecat_turn_acid.testing.sweep import Report, Trial, sweep
 from pipecat_turn_acid.testing.timeline import render
 
@@ -87,6 +88,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--kit", metavar="module:kit", help="a Kit to play it with, in place of the usual drop-ins"
+    )
+    command.add_argument(
+        "--provider",
+        choices=tuple(PROVIDERS),
+        help="play it with a service of this provider, against a server that speaks its protocol",
+    )
+    command.add_argument(
+        "--thinking", action="store_true", help="with --provider: the model thinks first"
     )
     command.add_argument(
         "--voice",
@@ -200,14 +209,23 @@ def _conversations(target: str) -> list[tuple[str, Conversation]]:
 
 def _kits(options: argparse.Namespace) -> list[tuple[Kit, bool]]:
     """The kits to play with, each with whether its findings count."""
-    if options.only_stock:
-        return [(STOCK, True)]
-    kit = TRANSACTIONAL
+    stock, kit = STOCK, TRANSACTIONAL
     if options.kit:
         kit = _load(options.kit)
         if not isinstance(kit, Kit):
             raise UsageError(f"{options.kit} is no Kit, but {type(kit).__name__}")
-    return [(STOCK, False), (kit, True)] if options.stock else [(kit, True)]
+    if options.provider:
+        try:
+            stock, kit = (
+                speaking(options.provider, one, thinking=options.thinking) for one in (stock, kit)
+            )
+        except ImportError as error:
+            raise UsageError(f"{error}; pip install 'pipecat-turn-acid[providers]'") from error
+    elif options.thinking:
+        raise UsageError("--thinking needs a --provider whose model thinks")
+    if options.only_stock:
+        return [(stock, True)]
+    return [(stock, False), (kit, True)] if options.stock else [(kit, True)]
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -326,7 +344,9 @@ def _cell(report: Report | None) -> str:
 def _options_of(target: str, voice: str | None, options: argparse.Namespace) -> str:
     """A target with the options that a replay needs beside the instant."""
     target += f" --voice {voice}" if voice else ""
-    return target + (f" --kit {options.kit}" if options.kit else "")
+    target += f" --kit {options.kit}" if options.kit else ""
+    target += f" --provider {options.provider}" if options.provider else ""
+    return target + (" --thinking" if options.thinking else "")
 
 
 def _write(options: argparse.Namespace, reports: list[tuple[str, Report]]) -> None:

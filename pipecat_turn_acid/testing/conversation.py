@@ -180,12 +180,14 @@ class Kit:
         replaced: Classes that take the place of the usual ones, by the name of the part:
             ``context``, ``pair``, ``llm``, ``flow_manager``; also ``server`` and ``connect``, for
             another protocol, see :mod:`pipecat_turn_acid.testing.providers`.
+        judged: As in `Conversation`; for faults that come with one of the parts.
     """
 
     name: str
     transactional: bool
     policy: Any = None
     replaced: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    judged: "Callable[[Outcome, list[Any]], list[Any]] | None" = None
 
     def but(self, name: str | None = None, *, policy: Any = None, **replaced: Any) -> "Kit":
         """Return a kit that differs in some parts.

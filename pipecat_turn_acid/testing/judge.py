@@ -98,8 +98,9 @@ def judge(outcome: Outcome) -> list[Fault]:
         The faults, each once; empty if all is well.
     """
     faults = list(dict.fromkeys(_Judge(outcome).faults()))
-    judged = outcome.conversation.judged
-    return judged(outcome, faults) if judged else faults
+    for judged in (outcome.conversation.judged, outcome.kit.judged):
+        faults = judged(outcome, faults) if judged else faults
+    return faults
 
 
 class _Judge:

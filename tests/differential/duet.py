@@ -258,8 +258,7 @@ async def _frames(step: Step, number: int, bot: Bot, schemas: list[FunctionSchem
                     format="RGB",
                     text=f"Picture {number}",
                     append_to_context=True,
-                    # Since Pipecat 1.13.
-                    **({} if _compat.PIPECAT < (1, 13) else {"run_llm": step.run}),
+                    **_of_an_image(step),
                 )
             )
         case "speak":
@@ -268,6 +267,11 @@ async def _frames(step: Step, number: int, bot: Bot, schemas: list[FunctionSchem
             await bot.queue(LLMRunFrame())
         case "summarize":
             await bot.queue(LLMSummarizeContextFrame())
+
+
+def _of_an_image(step: Step) -> dict[str, Any]:
+    """What says whether an image asks for a run, which none does before Pipecat 1.13."""
+    return {} if _compat.PIPECAT < (1, 13) else {"run_llm": step.run}
 
 
 async def _session(play: Play, kit: Kit) -> Record:

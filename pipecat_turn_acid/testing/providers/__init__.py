@@ -12,6 +12,7 @@ encodes an answer as the provider streams it. A kit that speaks one::
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pipecat_turn_acid.testing.conversation import Kit
@@ -53,4 +54,5 @@ def speaking(provider: str, kit: Kit, *, thinking: bool = False) -> Kit:
         return ScriptedProviderServer(script, module.Dialect(thinking=thinking))
 
     name = f"{kit.name} {provider}" + (" thinking" if thinking else "")
-    return kit.but(name, llm=service, server=server, connect=module.connect)
+    kit = kit.but(name, llm=service, server=server, connect=module.connect)
+    return replace(kit, judged=getattr(module, "judged", None))

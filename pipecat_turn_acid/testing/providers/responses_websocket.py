@@ -15,12 +15,13 @@ from typing import Any
 
 from websockets.protocol import State
 
-from pipecat_turn_acid.testing.conversation import Conversation, Kit, connected_llm
+from pipecat_turn_acid.testing.conversation import Conversation, Kit, Outcome, connected_llm
 from pipecat_turn_acid.testing.http import HttpRequest
+from pipecat_turn_acid.testing.judge import Fault, FaultKind
 from pipecat_turn_acid.testing.providers.responses import Dialect
 from pipecat_turn_acid.testing.server import ScriptedChatServer
 
-__all__ = ["Dialect", "connect", "service_class"]
+__all__ = ["Dialect", "connect", "judged", "service_class"]
 
 
 def service_class() -> Any:
@@ -49,6 +50,24 @@ def connect(kit: Kit, server: ScriptedChatServer, conversation: Conversation) ->
 
     Connected.__name__ = plain.__name__
     return connected_llm(kit.but(llm=Connected), server, conversation)
+
+
+def judged(_: Outcome, faults: list[Fault]) -> list[Fault]:
+    """Leave out answers that Pipecat has no means to stop.
+
+    It can cancel a response on an open connection only when it knows its number, and discards one
+    that was cut before that when it asks for the next.
+
+    Args:
+        _: What a run left behind.
+        faults: What was found in it.
+
+    Returns:
+        The faults that count.
+    """
+    return [
+        f for f in faults if f.kind is not FaultKind.DEAD_TURN or "was answered" not in f.detail
+    ]
 
 
 class _Connection:
