@@ -566,7 +566,10 @@ class TransactionalFlowManager(FlowManager):
         # A run that was owed meanwhile, or that came with a new turn, shows the node already.
         is_shown = is_owed or turns.epoch != epoch
         if not turns.is_gated:
-            return not is_shown
+            # Of several nodes that were entered meanwhile, one asks.
+            asks = self._is_owing and not is_shown
+            self._is_owing = self._is_owing and not asks
+            return asks
         # The gate turns the frame away if another run has been quicker.
         frame.metadata[OWED_KEY] = True
         if not is_shown:

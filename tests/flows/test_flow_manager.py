@@ -22,8 +22,10 @@ from pipecat.flows import (
     FlowManager,
     flows_tool_options,
 )
+from pipecat.frames.frames import LLMRunFrame
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
+from pipecat.services.openai.llm import OpenAILLMService
 
 from pipecat_turn_acid import (
     TransactionalFlowManager,
@@ -33,6 +35,7 @@ from pipecat_turn_acid import (
     side_effects,
 )
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, play
+from pipecat_turn_acid.testing.script import Reply
 from tests.flows.talk import function, node, talk
 
 
@@ -206,6 +209,40 @@ def test_a_transition_that_comes_too_late_is_told_to_the_model_and_does_not_fire
     assert any("has not moved the conversation" in text for text in developer_messages(outcome))
     fenced = [event.detail for event in outcome.events if event.name == "on_stale_fenced"]
     assert any("kind='transition'" in detail for detail in fenced)
+
+
+STOCK_SERVICE = TRANSACTIONAL.but("stock service", llm=OpenAILLMService)
+
+
+@pytest.mark.parametrize("kit", (TRANSACTIONAL, STOCK_SERVICE), ids=lambda kit: kit.name)
+def test_a_round_that_ends_while_a_node_is_entered_leads_on_from_there_in_one_run(kit):
+    """The caller is not told of two steps, nor of the last one twice."""
+
+    async def slow(args, flow_manager):
+        await asyncio.sleep(1.5)
+        return {}, node("second", pre_actions=[{"type": "wait", "handler": wait}])
+
+    async def wait(action, flow_manager):
+        await asyncio.sleep(1.0)
+
+    async def quick(args, flow_manager):
+        await asyncio.sleep(0.3)
+        return {}, node("third")
+
+    async def run(bot):
+        await bot.queue(LLMRunFrame())
+
+    def answer(request):
+        if "at third." in request.system:
+            return Reply().say("Here is third.")
+        return Reply().call("quick" if request.calls else "slow", {})
+
+    first = node("first", function("slow", slow), function("quick", quick))
+    conversation = talk(first, (), during=((2.5, run),)).but(script=lambda: answer)
+    outcome = play(conversation, kit)
+
+    assert outcome.found["node"] == "third" and spoken(outcome) == ["Here is third."]
+    assert developer_messages(outcome)[-2:] == ["You are at second.", "You are at third."]
 
 
 def test_a_handler_that_sets_a_node_decides_with_its_round():
