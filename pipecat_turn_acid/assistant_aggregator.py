@@ -672,6 +672,9 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         if self._stop_listening is not None:
             self._stop_listening()
         await super().cleanup()
+        if self._turns:
+            # The service cancels what still runs, and nobody hears of it.
+            self._function_calls_in_progress.clear()
 
     async def _handle_end_or_cancel(self, frame: Frame):
         await super()._handle_end_or_cancel(frame)

@@ -2,15 +2,18 @@
 #
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""One conversation that goes on in another session."""
+"""What a session leaves behind, and a conversation that goes on in another one."""
 
 import gc
 import weakref
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from pipecat_turn_acid import TransactionalLLMContext
-from pipecat_turn_acid.testing import conversations
-from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, play
+from pipecat_turn_acid.testing import conversations, scenarios
+from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play
 
 
 def test_a_context_forgets_the_aggregators_of_a_session_that_has_ended():
@@ -31,3 +34,14 @@ def test_a_context_forgets_the_aggregators_of_a_session_that_has_ended():
     messages: list[Any] = context.messages
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert [assistant() for assistant in assistants] == [None, None]
+
+
+@pytest.mark.parametrize("ending", ["end", "cancel"])
+def test_a_tool_that_outlives_its_turn_does_not_outlive_the_session(ending):
+    """Pipecat cancels it at the end, so nothing is in progress any more."""
+    slow = replace(scenarios.outliving.tools[0], seconds=60.0)
+    conversation = scenarios.outliving.but(ending=ending, tools=(slow,))
+    outcome = play(conversation, TRANSACTIONAL, At(4.0))
+
+    assert [run.ending for run in outcome.runs] == ["cancelled"]
+    assert not outcome.in_progress
