@@ -289,6 +289,7 @@ class Request:
         refusal: What OpenAI would have refused it for; empty if nothing.
         said: The words that were sent.
         calls: The calls that were sent: id, name, arguments as JSON text.
+        sent_at: When each piece of the reply was sent.
         finished_at: When the server had sent all or knew that it could not; None if it never did.
     """
 
@@ -300,6 +301,7 @@ class Request:
     refusal: str
     said: str
     calls: tuple[tuple[str, str, str], ...]
+    sent_at: tuple[float, ...]
     finished_at: float | None
 
     @property
@@ -814,6 +816,7 @@ def _request(record: RequestRecord) -> Request:
         refusal=record.findings[0].message if record.findings else "",
         said=record.text,
         calls=tuple((call.id, call.name, call.arguments) for call in record.calls),
+        sent_at=tuple(map(_since_start, record.sent_at)),
         finished_at=None if record.finished_at is None else _since_start(record.finished_at),
     )
 

@@ -106,7 +106,7 @@ class RequestRecord:
         findings: Everything OpenAI would have refused it for.
         status: The HTTP status of the answer; 0 before it is known.
         outcome: What became of it.
-        chunks: How many pieces of the answer were handed over.
+        sent_at: When each piece of the answer was handed over, in seconds of the server's clock.
         text: The words that were sent.
         calls: The calls that were sent, as far as they were sent.
         finished_at: When the outcome was known; None before.
@@ -119,7 +119,7 @@ class RequestRecord:
     findings: Sequence[Finding] = ()
     status: int = 0
     outcome: Outcome = Outcome.OPEN
-    chunks: int = 0
+    sent_at: list[float] = field(default_factory=list[float])
     text: str = ""
     calls: list[SentCall] = field(default_factory=list[SentCall])
     finished_at: float | None = None
@@ -132,6 +132,11 @@ class RequestRecord:
         messages = self.body.get("messages")
         return list(messages) if isinstance(messages, list) else []
 
+    @property
+    def chunks(self) -> int:
+        """How many pieces of the answer were handed over."""
+        return len(self.sent_at)
+
     async def settled(self) -> "RequestRecord":
         """Wait until the outcome is known.
 
@@ -141,13 +146,14 @@ class RequestRecord:
         await self._settled.wait()
         return self
 
-    def sent(self, chunk: Chunk) -> None:
+    def sent(self, chunk: Chunk, at: float) -> None:
         """Note a piece of the answer.
 
         Args:
             chunk: The piece.
+            at: When, in seconds of the server's clock.
         """
-        self.chunks += 1
+        self.sent_at.append(at)
         self.text += chunk.text
         for piece in chunk.calls:
             if self.calls and self.calls[-1].id == piece.id and piece.arguments:
@@ -480,7 +486,7 @@ class ScriptedChatServer:
                     content_type = "text/event-stream; charset=utf-8"
                     body = _ChatBody(record, itertools.chain([step], steps), self._now)
                     return HttpResponse(200, headers_for(content_type, record.number), body)
-                record.sent(step)
+                record.sent(step, self._now())
                 record.close(Outcome.FINISHED, self._now())
                 return HttpResponse(200, headers_for("application/json", record.number), step.data)
             if isinstance(step, HttpError):
@@ -516,7 +522,7 @@ class _ChatBody:
         try:
             for step in self._steps:
                 if isinstance(step, Chunk):
-                    self._record.sent(step)
+                    self._record.sent(step, self._now())
                     if step.last:
                         self._record.close(Outcome.FINISHED, self._now())
                     return step.data

@@ -7,6 +7,7 @@
 The servers are strict: each refuses what its provider refuses, in its provider's words.
 """
 
+import gc
 import json
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ pytest.importorskip("anthropic", reason="needs pipecat-turn-acid[providers]")
 pytest.importorskip("google.genai", reason="needs pipecat-turn-acid[providers]")
 
 from pipecat_turn_acid import TurnPolicy, _compat
-from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, Tick, play
+from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Tick, play
 from pipecat_turn_acid.testing.conversations import FIVE, chain, correct, order, parallel, talk
 from pipecat_turn_acid.testing.judge import judge
 from pipecat_turn_acid.testing.providers import PROVIDERS, speaking
@@ -38,6 +39,36 @@ def test_no_barge_in_leaves_a_trace(provider, conversation, thinking):
     assert not report.reference_faults
     assert not report.damaged, str(report)
     assert len(report.verdicts) == 12
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google", "responses"])
+def test_an_interruption_hangs_up_on_the_provider(provider):
+    """An answer that nobody hears is not paid for."""
+    outcome = play(order, speaking(provider, TRANSACTIONAL), At(3.19))
+
+    assert [request.fate for request in outcome.requests[:2]] == ["disconnected", "finished"]
+
+
+def test_google_is_hung_up_on_at_the_next_collection_if_a_piece_came_in_that_instant():
+    """Its client leaves the stream to the garbage collector, which is off in virtual time."""
+    kit = speaking("google", TRANSACTIONAL)
+    reference = play(order, kit)
+    piece = reference.requests[0].sent_at[0]
+
+    async def collect(bot):
+        gc.collect()
+
+    left_open = [
+        outcome
+        for tick, at in enumerate(reference.tick_times)
+        if at == pytest.approx(piece)
+        and (outcome := play(order, kit, Tick(tick))).requests[0].fate == "finished"
+    ]
+    assert left_open and all(judge(outcome) == [] for outcome in left_open)
+    for outcome in left_open:
+        tick = Tick(outcome.barge_ins[0].tick)
+        collected = play(order.but(during=((piece + 0.01, collect),)), kit, tick)
+        assert collected.requests[0].fate == "disconnected"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
