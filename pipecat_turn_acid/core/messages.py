@@ -41,6 +41,7 @@ class ToolCall:
             does not cancel. Pipecat writes its messages, under its own protocol.
         content: The result as it will stand in the history; None while unanswered.
         wants_run: Whether the model should see the result as soon as it is committed.
+        has_reported: For a call that outlives the turn: the tool has made its final report.
         is_delivered: For a call that outlives the turn: its result is in the history.
     """
 
@@ -52,12 +53,13 @@ class ToolCall:
     outlives_turn: bool = False
     content: str | None = None
     wants_run: bool = True
+    has_reported: bool = False
     is_delivered: bool = False
 
     @property
     def is_answered(self) -> bool:
-        """Whether the call has its result."""
-        return self.content is not None
+        """Whether the call has its result, or has reported it to Pipecat."""
+        return self.content is not None or self.has_reported
 
     @classmethod
     def from_message(cls, tool_call: object) -> "ToolCall":

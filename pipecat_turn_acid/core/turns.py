@@ -353,7 +353,7 @@ class Turns:
             if tool_call_id in round.tool_call_ids:
                 call = round._find(tool_call_id)
                 if call.outlives_turn:
-                    call.content = ""
+                    call.has_reported = True
 
     def deliver(self, tool_call_id: str) -> TurnEnd:
         """Note that the result of a call which outlives its turn is in the history.
