@@ -183,9 +183,10 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
                 await self._trigger_assistant_turn_stopped(interrupted=True)
             return
         self._place_held(turns, has_words=bool(self._aggregation))
-        await super()._handle_llm_end(_)
+        # Said to its end: an interruption that comes from here on cuts nothing of it.
         self._response_open = False
         self._written_early.clear()
+        await super()._handle_llm_end(_)
         turns.run_in_progress = False
         await self._commit_passed(turns)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pipecat.frames.frames import (
     InterruptionFrame,
+    LLMContextAssistantTimestampFrame,
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     TTSTextFrame,
@@ -97,6 +98,21 @@ def test_the_words_before_a_call_are_kept_when_they_were_heard_to_their_end():
     outcome = play(conversations.order, TRANSACTIONAL, At(committed + 0.3))
     assert outcome.history[1] == {"role": "assistant", "content": "Let me check 4471 for you."}
     assert judge(outcome) == []
+
+
+def test_an_answer_that_was_heard_to_its_end_is_kept_however_soon_the_user_speaks():
+    """Writing it down takes some passes of the event loop where somebody watches what is pushed."""
+
+    async def prepare(bot):
+        def speaks(_, frame):
+            if isinstance(frame, LLMContextAssistantTimestampFrame):
+                bot.context.end_turn()
+
+        bot.aggregators.assistant().add_event_handler("on_before_push_frame", speaks)
+
+    outcome = play(TALK.but(prepare=prepare), TRANSACTIONAL)
+
+    assert [m["role"] for m in outcome.history] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize("policy", ["discard", "heard"])
