@@ -246,14 +246,18 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
 
     async def _add_aggregation_to_context(self) -> str:
         turns = self._turns
-        if not turns or not self._is_cut or not self._aggregation:
-            text = await super()._add_aggregation_to_context()
-            if turns and text and self._response_open:
-                self._written_early.append(turns.messages[-1])
+        if turns and self._is_cut and self._aggregation:
+            # Reported to the transcript events; whether it is remembered was settled with the turn.
+            text = self.aggregation_string()
+            await self.reset()
             return text
-        # Reported to the transcript events; whether it is remembered was settled with the turn.
-        text = self.aggregation_string()
-        await self.reset()
+        if not turns or not self._response_open or not self._aggregation:
+            return await super()._add_aggregation_to_context()
+        # A file or an image has come in the middle of an answer.
+        before = len(turns.messages)
+        self._place_held(turns, has_words=True)
+        text = await super()._add_aggregation_to_context()
+        self._written_early += turns.messages[before:]
         return text
 
     def _cut_text(self, turns: TransactionalLLMContext) -> None:

@@ -17,6 +17,8 @@ import pytest
 pytest.importorskip("anthropic", reason="needs pipecat-turn-acid[providers]")
 pytest.importorskip("google.genai", reason="needs pipecat-turn-acid[providers]")
 
+from pipecat.frames.frames import UserImageRawFrame
+
 from pipecat_turn_acid import TurnPolicy, _compat
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Tick, play
 from pipecat_turn_acid.testing.conversations import FIVE, chain, correct, order, parallel, talk
@@ -77,6 +79,27 @@ def test_the_servers_refuse_what_stock_leaves_behind(provider):
     report = sweep(order, speaking(provider, STOCK, thinking=True), sample=20)
 
     assert report.damaged
+
+
+@pytest.mark.since(1, 13)
+def test_a_thought_stands_before_the_words_that_it_led_to_when_an_image_comes_between_them():
+    """The provider pairs a thought with what follows it, and that is not what it was about."""
+
+    async def send(bot):
+        image = UserImageRawFrame(image=bytes(12), size=(2, 2), format="RGB")
+        image.append_to_context, image.run_llm = True, False
+        await bot.queue(image)
+
+    def kinds(bot):
+        return [getattr(m, "message", m).get("role", "thought") for m in bot.context.messages]
+
+    conversation = talk.but(during=((5.0, send),), inspect=kinds)
+    kit = speaking("responses", TRANSACTIONAL, thinking=True)
+
+    whole, cut = play(conversation, kit), play(conversation, kit, At(5.6))
+
+    assert whole.found == ["user", "thought", "assistant", "user", "assistant"]
+    assert cut.found == ["user", "user", "user", "thought", "assistant"]
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "responses"])
