@@ -120,6 +120,8 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         # Set when a turn ends: what is still said belongs to the turn that is over.
         self._is_cut = False
         self._cut_at = -1
+        # Until the interruption has come here too, what comes is of the turn that it ends.
+        self._interruption_is_due = False
         self._response_open = False
         self._held: list[tuple[LLMSpecificMessage, bool]] = []
         # What of the open response is in the history already, before a file or an image.
@@ -145,6 +147,8 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             if not turns.end_turn_of(frame, working_for=self._working_for):
                 return
         await super().process_frame(frame, direction)
+        if isinstance(frame, InterruptionFrame):
+            self._interruption_is_due = False
         if turns and isinstance(frame, (BotStoppedSpeakingFrame, InterruptionFrame)):
             await self._call_hooks_and_pay(turns)
 
@@ -192,7 +196,8 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
 
     async def _handle_tts_started(self, frame: TTSStartedFrame):
         # An utterance of the application's own, made after the cut, is not part of what was cut.
-        if self._is_cut and frame.id > self._cut_at and not self._response_open:
+        made_after_the_cut = frame.id > self._cut_at and not self._interruption_is_due
+        if self._is_cut and made_after_the_cut and not self._response_open:
             self._is_cut = False
         await super()._handle_tts_started(frame)
 
@@ -265,6 +270,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             return
         self._is_cut = True
         self._cut_at = obj_id()
+        self._interruption_is_due = True
         self._response_open = False
         round = turns.staged[-1] if turns.staged else None
         for message, after_words in self._held:
@@ -705,6 +711,7 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             case TurnEnding():
                 self._cut_text(turns)
             case TurnStarted(epoch):
+                self._interruption_is_due = False
                 self._emit("on_turn_started", epoch)
             case RoundSpliced(round):
                 self._forget(round)

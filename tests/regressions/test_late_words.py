@@ -6,11 +6,14 @@
 
 import asyncio
 
+import pytest
 from pipecat.frames.frames import Frame, LLMFullResponseEndFrame, LLMTextFrame
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
+from pipecat_turn_acid import TurnPolicy
 from pipecat_turn_acid.testing import conversations
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play, usual_pipeline
+from pipecat_turn_acid.testing.script import Script
 
 
 class Lagging(FrameProcessor):
@@ -44,6 +47,36 @@ def test_a_word_that_slips_past_the_interruption_is_not_remembered():
 
     assert [m["content"] for m in outcome.history] == [
         "Tell me about refunds.",
+        "Never mind, what are your store hours?",
+        "We are open from nine to five.",
+    ]
+
+
+def _pauses() -> Script:
+    script = Script()
+    script.on(user="hours").say("We are open from nine to five.")
+    rest = "email when the money is on its way."
+    script.on().say("Refunds take fourteen days. You get an").delay(5.0).say(rest)
+    return script
+
+
+# Pipecat 1.12 takes the pause for the end of the answer where words have times.
+@pytest.mark.parametrize(
+    "voice", [pytest.param("words", marks=pytest.mark.since(1, 13)), "sentences"]
+)
+@pytest.mark.parametrize(
+    ("policy", "kept"), [("discard", []), ("heard", ["Refunds take fourteen days."])]
+)
+def test_a_sentence_that_the_voice_begins_as_it_is_cut_brings_nothing_back(policy, kept, voice):
+    """The model stops in mid-sentence, and the voice takes up what there is of it."""
+    conversation = conversations.talk.but(script=_pauses, voice=voice)
+    kit = TRANSACTIONAL.but(policy=TurnPolicy(interrupted_text=policy))
+
+    outcome = play(conversation, kit, At(6.0))
+
+    assert [m["content"] for m in outcome.history] == [
+        "Tell me about refunds.",
+        *kept,
         "Never mind, what are your store hours?",
         "We are open from nine to five.",
     ]
