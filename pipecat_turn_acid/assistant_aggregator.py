@@ -529,7 +529,9 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             content = result_content(frame.function_name, result)
             turns.add_message(note_message(tool_call_id, content))
         else:
-            content = dropped_content(tool_call_id)
+            content = dropped_content(
+                tool_call_id, has_side_effects=_has_side_effects(turns, tool_call_id)
+            )
             self._update_function_call_result(frame.function_name, tool_call_id, content)
 
     async def _deliver_async_result(
@@ -772,12 +774,16 @@ def _explicit_run(frame: FunctionCallResultFrame) -> bool | None:
 
 def _how_it_ended(turns: TransactionalLLMContext, frame: FunctionCallCancelFrame) -> str:
     """What the model is told of a call that was cancelled, by a deadline or by the application."""
-    round = turns.find_round(frame.tool_call_id)
     return cut_short(
         frame.function_name,
         timed_out=frame.run_llm,
-        has_side_effects=round is not None and round.has_side_effects(frame.tool_call_id),
+        has_side_effects=_has_side_effects(turns, frame.tool_call_id),
     )
+
+
+def _has_side_effects(turns: TransactionalLLMContext, tool_call_id: str) -> bool:
+    round = turns.find_round(tool_call_id)
+    return round is not None and round.has_side_effects(tool_call_id)
 
 
 def _is_running(round: ToolRound, tool_call_id: str) -> bool:

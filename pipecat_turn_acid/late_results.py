@@ -17,8 +17,9 @@ _NOTE: Final = (
 )
 _DROPPED: Final = (
     "This tool call ended after the conversation had moved on, and what came of it was not kept. "
-    "Call the tool again if its result is needed."
 )
+_AGAIN: Final = "Call the tool again if its result is needed."
+_CHECK: Final = "It may have completed. Check before repeating it."
 
 
 def note_message(tool_call_id: str, result: str) -> Any:
@@ -31,13 +32,15 @@ def note_message(tool_call_id: str, result: str) -> Any:
     return {"role": "developer", "content": _payload(tool_call_id, _NOTE, result)}
 
 
-def dropped_content(tool_call_id: str) -> str:
+def dropped_content(tool_call_id: str, *, has_side_effects: bool) -> str:
     """What replaces the notice that a tool is still running, once its result was dropped.
 
     Args:
         tool_call_id: The call.
+        has_side_effects: Whether it may have acted.
     """
-    return _payload(tool_call_id, _DROPPED, "DROPPED")
+    advice = _CHECK if has_side_effects else _AGAIN
+    return _payload(tool_call_id, _DROPPED + advice, "DROPPED")
 
 
 def _payload(tool_call_id: str, description: str, result: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pipecat.processors.aggregators import async_tool_messages
 
-from pipecat_turn_acid import TurnPolicy
+from pipecat_turn_acid import TurnPolicy, side_effects
 from pipecat_turn_acid.testing.checks import check_history
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Conversation, play
 from pipecat_turn_acid.testing.script import Script
@@ -169,3 +169,13 @@ def test_drop_keeps_nothing_of_what_comes_late_and_says_only_that(tool, text, in
     assert requests_after(outcome) == []
     assert any("policy: drop" in detail for detail in fenced(outcome))
     assert not outcome.in_progress
+
+
+@pytest.mark.parametrize("mark", [None, side_effects], ids=["not marked", "marked"])
+def test_drop_asks_for_no_second_booking(mark, instant):
+    """What came of the call is not kept, and what it did is done."""
+    conversation = REPORT.but(tools=(replace(TOOL, mark=mark),))
+    outcome = play(conversation, with_policy("drop"), instant)
+    (dropped,) = [m["content"] for m in outcome.history if m["role"] == "tool"]
+    assert ("Check before repeating it." in dropped) == (mark is not None)
+    assert ("Call the tool again" in dropped) == (mark is None)
