@@ -8,7 +8,9 @@ Each test takes a run in which all is well and damages one thing in it.
 """
 
 import copy
+import functools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Wor
 from pipecat_turn_acid.testing.conversations import chain, order, talk
 from pipecat_turn_acid.testing.judge import FaultKind, judge
 from pipecat_turn_acid.testing.scenarios import books_two, odd_results
+from pipecat_turn_acid.testing.script import Reply
 from pipecat_turn_acid.testing.speech import Said
 
 DURING_THE_CALL = At(3.6)
@@ -372,3 +375,33 @@ def test_a_result_that_became_another_one_like_it(odd, content, other):
     outcome = copy.deepcopy(odd)
     outcome.history[find(outcome.history, "tool", content)]["content"] = other
     assert kinds(outcome) == {FaultKind.WRONG_RESULT}
+
+
+def deep():
+    return functools.reduce(lambda inner, _: [inner], range(2000), [])
+
+
+@pytest.mark.parametrize(
+    ("result", "other"),
+    [
+        ("a\ud83d", '"a"'),
+        ({"x": float("inf")}, '{"x": "NaN"}'),
+        ({"x": 1}, '{"x": true}'),
+        (deep(), None),
+    ],
+    ids=["half a character", "a number that JSON does not know", "a number", "too deep"],
+)
+def test_a_result_that_is_spelt_otherwise_is_not_another_one(result, other):
+    tool = replace(order.tools[0], result=result)
+
+    def model(request):
+        return Reply().say("Done.") if request.calls else Reply().call(tool.name, {"order_id": "1"})
+
+    conversation = order.but(tools=(tool,), script=lambda: model, expects="")
+    outcome = play(conversation, TRANSACTIONAL)
+    assert judge(outcome) == []
+
+    history: list[Any] = outcome.history
+    if other:
+        history[find(history, "tool")]["content"] = other
+        assert kinds(outcome) == {FaultKind.WRONG_RESULT}
