@@ -221,17 +221,16 @@ class _Judge:
         return all(run and run.ended_tick is not None and run.ended_tick < before for run in runs)
 
     def _surely_incomplete(self, ids: list[str], end: Mark) -> bool:
-        sound = self._first_sound_before(end)
+        return any(self._was_cut(self._runs.get(call_id), end) for call_id in ids)
 
-        def late(run: ToolRun | None) -> bool:
-            if run is None or run.ended is None or run.ended_tick is None:
-                return True
-            if run.ending == "cancelled":  # by the barge-in, unless it was earlier
-                earliest = sound.tick + _TICKS_TO_THE_SERVICE
-                return run.ended > end.at - _SAME_INSTANT and run.ended_tick >= earliest
-            return run.ended_tick > end.tick
-
-        return any(late(self._runs.get(call_id)) for call_id in ids)
+    def _was_cut(self, run: ToolRun | None, end: Mark) -> bool:
+        """Whether a call had not come to an end of its own when its turn did."""
+        if run is None or run.ended is None or run.ended_tick is None:
+            return True
+        if run.ending == "cancelled":  # by the barge-in, unless it was earlier
+            earliest = self._first_sound_before(end).tick + _TICKS_TO_THE_SERVICE
+            return run.ended > end.at - _SAME_INSTANT and run.ended_tick >= earliest
+        return run.ended_tick > end.tick
 
     def _judge_record(self, call_id: str, is_kept: bool, end: Mark) -> Iterator[Fault]:
         """Whether the history tells the truth of a call with side effects in a cut round."""
@@ -247,8 +246,8 @@ class _Judge:
             yield Fault(FaultKind.LOST, f"{call_id} was begun, and the history does not say so")
         elif says_cut and run.reported and run.ended_tick < before:
             yield Fault(FaultKind.WRONG_RESULT, f"{call_id} had reported when it was cut")
-        elif is_kept and not says_cut and not (run.reported and run.ended_tick <= end.tick):
-            yield Fault(FaultKind.WRONG_RESULT, f"{call_id} had not reported when it was cut")
+        elif is_kept and not says_cut and self._was_cut(run, end):
+            yield Fault(FaultKind.WRONG_RESULT, f"{call_id} had not ended when it was cut")
 
     def _judge_results(self) -> Iterator[Fault]:
         for message in self._outcome.history:

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from pipecat_turn_acid import side_effects
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Word, play
 from pipecat_turn_acid.testing.conversations import chain, order, talk
 from pipecat_turn_acid.testing.judge import FaultKind, judge
 from pipecat_turn_acid.testing.scenarios import books_two, odd_results
 from pipecat_turn_acid.testing.script import Reply
 from pipecat_turn_acid.testing.speech import Said
+from pipecat_turn_acid.testing.tools import Behaviour, Tool
 
 DURING_THE_CALL = At(3.6)
 DURING_THE_ANSWER = At(6.6)
@@ -350,6 +352,26 @@ def test_a_cut_call_with_side_effects_that_is_said_to_be_done(booked):
     at = find(booked.history, "tool", "INTERRUPTED")
     booked.history[at]["content"] = '{"city": "Paris", "weather": "sunny"}'
     assert kinds(booked) == {FaultKind.WRONG_RESULT}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"timeout": 0.6, "seconds": 9.0}, {"behaviour": Behaviour.NEVER_REPORTS, "seconds": 0.6}],
+    ids=["a deadline", "no report"],
+)
+def test_a_call_with_side_effects_that_had_ended_without_a_result_was_not_cut(options):
+    tools = (Tool("book", mark=side_effects, **options), Tool("check", seconds=3.0))
+
+    def model(request):
+        if "Never mind" in request.user or request.calls:
+            return Reply().say("All right.")
+        return Reply().call("book", {}).call("check", {})
+
+    conversation = talk.but(tools=tools, script=lambda: model, barge_in="Never mind.", expects="")
+    begun = play(conversation, TRANSACTIONAL).runs[0].started
+    outcome = play(conversation, TRANSACTIONAL, At(begun + 1.5))
+    assert [run.ending for run in outcome.runs][1] == "cancelled"
+    assert judge(outcome) == []
 
 
 # --- results that are none ---------------------------------------------------------------------
