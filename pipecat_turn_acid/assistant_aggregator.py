@@ -18,6 +18,7 @@ from pipecat.frames.frames import (
     BotStoppedSpeakingFrame,
     Frame,
     FunctionCallCancelFrame,
+    FunctionCallFromLLM,
     FunctionCallInProgressFrame,
     FunctionCallResultFrame,
     FunctionCallResultProperties,
@@ -301,15 +302,14 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         await super()._handle_function_calls_started(frame)
         if epoch_of(frame) is None:
             # A stock service: this frame is the first to know the whole batch.
-            # An id that the service uses twice names its first call.
-            fresh = {
-                call.tool_call_id: call
-                for call in reversed(frame.function_calls)
-                if _staged(turns, call.tool_call_id) is None
-            }
+            fresh: dict[str, FunctionCallFromLLM] = {}
+            for call in frame.function_calls:
+                if _staged(turns, call.tool_call_id) is None:
+                    # An id that the service uses twice names its first call.
+                    fresh.setdefault(call.tool_call_id, call)
             calls = [
                 _describe(turns, call.tool_call_id, call.function_name, call.arguments)
-                for call in reversed(fresh.values())
+                for call in fresh.values()
             ]
             if calls:
                 turns.stage_round(calls, epoch=epoch)

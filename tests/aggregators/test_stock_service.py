@@ -225,6 +225,19 @@ async def test_a_second_result_changes_nothing(virtual_time, context, sent):
     assert len(runs) == 1
 
 
+async def test_an_id_that_is_used_twice_keeps_the_place_of_its_first_call(
+    virtual_time, context, sent
+):
+    await sent(
+        started(context, "a", "b", "a"),
+        in_progress("a"),
+        in_progress("b"),
+        result("a"),
+        result("b"),
+    )
+    assert shape(context) == [("assistant", ("a", "b")), ("tool", "a"), ("tool", "b")]
+
+
 async def test_a_result_that_nobody_waits_for_is_ignored_as_in_stock(virtual_time, context, sent):
     assert await sent(result("nobody")) == []
     assert context.messages == []
