@@ -164,7 +164,7 @@ def conversation_acted_for() -> TransactionalLLMContext | None:
 
 
 class UnreadableArguments(dict[str, Any]):
-    """Stands in for the arguments of a call that were not JSON. Empty."""
+    """Stands in for the arguments of a call that were not a JSON object. Empty."""
 
 
 @dataclass
