@@ -279,7 +279,7 @@ class _Judge:
             elif message.get("role") == "assistant" and not message.get("tool_calls"):
                 texts.append((users, _plain(str(message.get("content") or ""))))
         for turn, text in texts:
-            if text in spoken:
+            if text in spoken or any(self._is_heard_part(text, of=one) for one in spoken):
                 continue
             if why := self._wrong_with(text, turn):
                 yield Fault(FaultKind.LEFTOVER, f"{text!r}: {why}")
@@ -289,6 +289,10 @@ class _Judge:
                 continue
             if request.said and _plain(request.said) not in kept:
                 yield Fault(FaultKind.LOST, f"the bot said {request.said!r}, the history does not")
+
+    def _is_heard_part(self, text: str, *, of: str) -> bool:
+        """Whether a text may be what was heard of something the application had the bot say."""
+        return self._outcome.kit.keeps_heard_text and bool(text) and of.startswith(text)
 
     def _turn_of_words(self, message: Message, before: int) -> int:
         """The turn that a user's message belongs to."""

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pipecat.frames.frames import TTSSpeakFrame
 
-from pipecat_turn_acid import side_effects
+from pipecat_turn_acid import TurnPolicy, side_effects
 from pipecat_turn_acid.testing.conversation import STOCK, TRANSACTIONAL, At, Word, play
 from pipecat_turn_acid.testing.conversations import chain, order, talk
 from pipecat_turn_acid.testing.judge import FaultKind, judge
@@ -23,6 +24,7 @@ from pipecat_turn_acid.testing.script import Reply
 from pipecat_turn_acid.testing.speech import Said
 from pipecat_turn_acid.testing.tools import Behaviour, Tool
 
+HEARD = TRANSACTIONAL.but("heard", policy=TurnPolicy(interrupted_text="heard"))
 DURING_THE_CALL = At(3.6)
 DURING_THE_ANSWER = At(6.6)
 
@@ -133,6 +135,16 @@ def test_a_part_of_a_cut_answer_is_a_leftover_unless_the_policy_keeps_it(late):
     assert kinds(late) == {FaultKind.LEFTOVER}
     late.kit = STOCK
     assert kinds(late) == set()
+
+
+@pytest.mark.parametrize("kit", [STOCK, HEARD], ids=["stock", "heard"])
+def test_a_part_of_what_the_application_had_the_bot_say_is_no_leftover_if_it_was_heard(kit):
+    async def speak(bot):
+        await bot.queue(TTSSpeakFrame("We are closing in ten minutes."))
+
+    outcome = play(talk.but(during=((8.0, speak),)), kit, At(9.5))
+    assert "We are closing" in outcome.transcript and "minutes" not in outcome.transcript
+    assert judge(outcome) == []
 
 
 def test_more_of_a_cut_answer_than_was_heard(late):
