@@ -530,6 +530,10 @@ def test_the_end_of_a_session_leaves_no_half_round(kit):
     assert bool(check_history(outcome.history)) is (kit is STOCK)
     assert outcome.in_progress is (kit is STOCK)
 
+    slow = replace(scenarios.outliving.tools[0], seconds=60.0)
+    conversation = scenarios.outliving.but(tools=(slow,), during=((4.0, hang_up),), limit=20.0)
+    assert play(conversation, kit).in_progress is (kit is STOCK)
+
 
 def test_an_interruption_does_not_wait_for_a_tool_that_does_not_stop():
     """The voice falls silent when the user speaks, whatever a tool does."""
