@@ -11,8 +11,9 @@ oddly. Each has a test in ``tests/test_compat.py`` that says what we lean on.
 
 # pyright: reportPrivateUsage=false
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -331,6 +332,25 @@ def is_realtime(assistant: Any) -> bool:
         assistant: Its assistant aggregator.
     """
     return bool(assistant._realtime_service_mode)
+
+
+def run_until_the_session_ends(
+    assistant: Any, coroutine: Coroutine[Any, Any, None], name: str
+) -> "asyncio.Task[None]":
+    """Run something beside the pipeline, as Pipecat does for a result's `on_context_updated`.
+
+    Args:
+        assistant: The assistant aggregator; it cancels what still runs at the end.
+        coroutine: What to run.
+        name: For the logs.
+
+    Returns:
+        The task.
+    """
+    task = assistant.create_task(coroutine, name)
+    assistant._context_updated_tasks.add(task)
+    task.add_done_callback(assistant._context_updated_task_finished)
+    return task
 
 
 def save_actions(actions: Any) -> Callable[[], None]:

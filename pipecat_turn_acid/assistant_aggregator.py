@@ -482,11 +482,8 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
             if await self._maybe_append_image_to_context(image):
                 turns.owe_run()
         for callback in callbacks:
-            task = self.create_task(
-                cast(Coroutine[Any, Any, None], callback()), f"{round}:on_context_updated"
-            )
-            self._context_updated_tasks.add(task)
-            task.add_done_callback(self._context_updated_task_finished)
+            coroutine = cast(Coroutine[Any, Any, None], callback())
+            _compat.run_until_the_session_ends(self, coroutine, f"{round}:on_context_updated")
 
     # --- calls that outlive the turn ---------------------------------------------------------
 

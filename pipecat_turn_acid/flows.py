@@ -342,10 +342,10 @@ class TransactionalFlowManager(FlowManager):
                     return
                 message = f"An action of a node that was entered for `{call.name}` failed: {error}"
                 await assistant.push_error(message, error, category=ErrorCategory.APPLICATION)
-            finally:
-                entry.settle()
 
-        assistant.create_task(enter(), f"{call.name}:{call.tool_call_id}:transition")
+        name = f"{call.name}:{call.tool_call_id}:transition"
+        task = _compat.run_until_the_session_ends(assistant, enter(), name)
+        task.add_done_callback(lambda _: entry.settle())
         try:
             await settled
         except Exception as error:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipecat_turn_acid import TransactionalLLMContext
-from pipecat_turn_acid.testing import conversations, scenarios
+from pipecat_turn_acid.testing import conversations, flow_conversations, scenarios
 from pipecat_turn_acid.testing.conversation import TRANSACTIONAL, At, play
 
 
@@ -45,3 +45,21 @@ def test_a_tool_that_outlives_its_turn_does_not_outlive_the_session(ending):
 
     assert [run.ending for run in outcome.runs] == ["cancelled"]
     assert not outcome.in_progress
+
+
+@pytest.mark.parametrize("ending", ["end", "cancel"])
+def test_a_node_that_is_being_entered_when_the_session_ends_waits_for_nothing(ending):
+    """What it would have said is not said any more, and a server has many sessions."""
+
+    def what_is_left(bot):
+        tasks = bot.aggregators.assistant().task_manager.current_tasks()
+        names = [task.get_name() for task in tasks]
+        return [n for n in names if n.endswith(":transition")], bot.context.hooks_pending
+
+    conversation = flow_conversations.speaking.but(inspect=what_is_left, judged=None)
+    decided = play(conversation, TRANSACTIONAL).runs[0].ended
+    assert decided is not None
+
+    outcome = play(conversation.but(ending=ending), TRANSACTIONAL, At(decided + 0.1))
+
+    assert outcome.found == ([], False)
