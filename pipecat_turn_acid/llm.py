@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
 from pipecat.frames.frames import (
+    AssistantImageRawFrame,
     Frame,
     FunctionCallCancelFrame,
     FunctionCallFromLLM,
@@ -93,6 +94,7 @@ _CANCEL_PASSES = 16
 """How many passes of the event loop an interruption waits for cancelled tools. No time passes."""
 
 _ASKED = (
+    AssistantImageRawFrame,
     LLMMessagesAppendFrame,
     LLMMessagesTransformFrame,
     LLMMessagesUpdateFrame,
@@ -673,7 +675,7 @@ def _kind_of(frame: Frame) -> StaleKind:
     """What a cut call tried to bring about."""
     if isinstance(frame, TTSSpeakFrame):
         return "text"
-    if isinstance(frame, (UserImageRawFrame, *_compat.FILE_FRAMES)):
+    if isinstance(frame, (AssistantImageRawFrame, UserImageRawFrame, *_compat.FILE_FRAMES)):
         return "result"
     return "run"
 

@@ -6,6 +6,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,7 +72,8 @@ def sendable(value: Any) -> Any:
 
     Returns:
         The same value; with ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` in place of such
-        numbers, and ``?`` in place of half a surrogate pair, if there are any.
+        numbers, and ``?`` in place of half a surrogate pair, if there are any;
+        two halves that belong together are the character that they stand for.
 
     Raises:
         TypeError, ValueError, RecursionError: `json.dumps` does not take it.
@@ -84,10 +86,17 @@ def sendable(value: Any) -> Any:
     return value
 
 
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
+
+
 def _spelt_otherwise(value: Any) -> Any:
     match value:
         case str():
-            return value.encode(errors="replace").decode()
+            return _PAIR.sub(_joined, value).encode(errors="replace").decode()
         case float() if not math.isfinite(value):
             return json.dumps(value)
         case Mapping():

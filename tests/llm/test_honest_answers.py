@@ -214,10 +214,11 @@ def test_a_result_that_json_cannot_hold_is_named(value, kind, awaited, beside):
     ("value", "shown"),
     [
         ({"name": "M\ud83dller"}, {"name": "M?ller"}),
+        ({"name": "\ud83d\ude00"}, {"name": "\U0001f600"}),
         ({"price": float("nan")}, {"price": "NaN"}),
         ([float("inf")], ["Infinity"]),
     ],
-    ids=["half a character", "not a number", "infinity"],
+    ids=["half a character", "two halves", "not a number", "infinity"],
 )
 def test_what_cannot_be_sent_of_a_result_does_not_end_the_conversation(value, shown, awaited):
     """It would stand in every request that follows, and none of them could be sent."""

@@ -74,7 +74,13 @@ def reads(request: ChatRequest) -> Reply:
     return Reply().call("get_order_status", {"order_id": "4471"})
 
 
-@pytest.mark.parametrize("make", [image, file])
+def drawing():
+    return frames.AssistantImageRawFrame(
+        image=bytes(12), size=(2, 2), format="RGB", original_data=b"\xff\xd8"
+    )
+
+
+@pytest.mark.parametrize("make", [image, file, drawing])
 def test_what_a_cut_tool_still_sends_reaches_nobody(make):
     """Its result is turned away, and so is what belongs to the result."""
     frame = make()
