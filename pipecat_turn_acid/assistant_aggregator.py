@@ -409,6 +409,10 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         tool_call_id = frame.tool_call_id
         in_progress = self._function_calls_in_progress.get(tool_call_id)
         if in_progress is not None and not in_progress.cancel_on_interruption:
+            if _has_side_effects(turns, tool_call_id):
+                # Pipecat would have the model say that it was not done.
+                await self._handle_async_result(turns, _as_result(turns, frame, in_progress))
+                return
             policy = self._policy_for(turns, tool_call_id, is_final=True)
             if policy == "deliver":
                 await super()._handle_function_call_cancel(frame)
@@ -775,6 +779,21 @@ def _how_it_ended(turns: TransactionalLLMContext, frame: FunctionCallCancelFrame
         frame.function_name,
         timed_out=frame.run_llm,
         has_side_effects=_has_side_effects(turns, frame.tool_call_id),
+    )
+
+
+def _as_result(
+    turns: TransactionalLLMContext,
+    frame: FunctionCallCancelFrame,
+    in_progress: FunctionCallInProgressFrame,
+) -> FunctionCallResultFrame:
+    """A cancellation as a result that says what is known."""
+    return FunctionCallResultFrame(
+        function_name=frame.function_name,
+        tool_call_id=frame.tool_call_id,
+        arguments=in_progress.arguments,
+        result=_how_it_ended(turns, frame),
+        run_llm=frame.run_llm,
     )
 
 

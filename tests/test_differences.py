@@ -240,6 +240,16 @@ def test_a_call_that_times_out_is_answered_with_a_text_that_says_so():
     assert len(ours.requests) == 2
 
 
+def test_a_call_with_side_effects_that_outlives_its_turn_and_times_out_may_have_completed():
+    """Stock has the model tell the user that it was not done."""
+    slow = Tool("look_up", (), 30.0, timeout=0.5, cancel_on_interruption=False, mark=side_effects)
+    stock, ours = (play(one_call(("look_up", {}), tools=(slow,)), kit) for kit in KITS)
+    told = [str(outcome.history) for outcome in (stock, ours)]
+
+    assert "did not complete" in told[0] and "may have completed" not in told[0]
+    assert "did not complete" not in told[1] and "It may have completed." in told[1]
+
+
 def test_a_deadline_that_passes_while_the_words_before_the_call_are_said_is_kept():
     """In stock the cancellation overtakes the call, which then runs for ever."""
     stock, ours = (play(scenarios.timeout, kit) for kit in KITS)

@@ -256,9 +256,11 @@ def test_a_tool_that_takes_too_long_says_so(beside):
     assert outcome.seconds < 15
 
 
-def test_a_tool_with_side_effects_that_takes_too_long_may_have_completed():
+@awaited
+def test_a_tool_with_side_effects_that_takes_too_long_may_have_completed(awaited):
     """The model would otherwise order twice."""
-    outcome = called(tool=Tool("look_up", seconds=30.0, timeout=0.5, mark=side_effects))
+    tool = Tool("look_up", (), 30.0, timeout=0.5, cancel_on_interruption=awaited, mark=side_effects)
+    outcome = called(tool=tool)
 
     assert told(outcome) == (
         "The function `look_up` timed out and returned no result. It may have completed. "
