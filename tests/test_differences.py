@@ -27,6 +27,7 @@ from pipecat.frames.frames import (
     LLMMessagesAppendFrame,
     LLMMessagesUpdateFrame,
     LLMRunFrame,
+    LLMSummarizeContextFrame,
     LLMThoughtEndFrame,
     LLMThoughtStartFrame,
     LLMThoughtTextFrame,
@@ -132,6 +133,31 @@ def lines(outcome):
 
 
 # --- the history -----------------------------------------------------------------------------
+
+
+def test_a_summary_leaves_a_round_whole():
+    """Stock keeps the last messages, and with them two of the three calls of a response."""
+
+    async def summarize(bot):
+        await bot.queue(LLMSummarizeContextFrame())
+
+    names = ("look_up_0", "look_up_1", "look_up_2")
+    script = Script()
+    script.on(user=re.compile("Conversation history")).say("The user wants to look things up.")
+    script.on(after_tool=names, state=None).say("Here you are.")
+    rule = script.on()
+    for name in names:
+        rule = rule.call(name)
+    conversation = one_call(
+        tools=tuple(map(Tool, names)), script=lambda: script, during=((4.0, summarize),)
+    )
+    left = []
+    for kit in KITS:
+        first, *rest = play(conversation, kit).history
+        assert "summary" in first["content"]
+        left.append(sum(len(message.get("tool_calls", ())) for message in rest))
+
+    assert left == [2, 3]
 
 
 def test_a_call_is_in_the_history_once_its_round_is_complete_and_not_before():

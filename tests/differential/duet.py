@@ -231,7 +231,11 @@ class _Model:
 
 
 def _responses(step: Step) -> list[tuple[bool, tuple[ToolKind, ...]]]:
-    if not step.responses:
+    """What the model answers to a step, so that no step is answered what another one asks."""
+    asks = step.kind in ("user", "run", "summarize") or (
+        step.run and step.kind in ("append", "update", "transform", "image")
+    )
+    if not asks:
         return []
     return [(r.words, r.calls) for r in step.responses] + [(True, ())]
 
