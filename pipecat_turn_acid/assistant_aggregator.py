@@ -409,18 +409,16 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
         tool_call_id = frame.tool_call_id
         in_progress = self._function_calls_in_progress.get(tool_call_id)
         if in_progress is not None and not in_progress.cancel_on_interruption:
-            if _has_side_effects(turns, tool_call_id):
-                # Pipecat would have the model say that it was not done.
+            is_late = self._policy_for(turns, tool_call_id) != "deliver"
+            if is_late or _has_side_effects(turns, tool_call_id):
+                # Pipecat would have the model say, and at once, that it was not done.
                 await self._handle_async_result(turns, _as_result(turns, frame, in_progress))
                 return
-            policy = self._policy_for(turns, tool_call_id, is_final=True)
-            if policy == "deliver":
-                await super()._handle_function_call_cancel(frame)
-                if frame.run_llm and not self._has_siblings(in_progress):
-                    turns.owe_run()
-                self._context_push_owed = False
-            else:
-                self._settle_late(turns, frame, _how_it_ended(turns, frame), policy)
+            self._asked_in.pop(tool_call_id, None)
+            await super()._handle_function_call_cancel(frame)
+            if frame.run_llm and not self._has_siblings(in_progress):
+                turns.owe_run()
+            self._context_push_owed = False
             turns.deliver(tool_call_id)
             await self._call_hooks_and_pay(turns)
             return
@@ -494,40 +492,35 @@ class TransactionalLLMAssistantAggregator(TurnAwareAggregator, _compat.Assistant
     async def _handle_async_result(
         self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame
     ) -> None:
+        tool_call_id = frame.tool_call_id
         is_final = frame.properties.is_final if frame.properties else True
-        policy = self._policy_for(turns, frame.tool_call_id, is_final=is_final)
+        policy = self._policy_for(turns, tool_call_id)
+        if policy != "deliver":
+            epoch, reason = self._asked_in[tool_call_id], f"policy: {policy}"
+            turns.report_stale(StaleWork("result", epoch, tool_call_id, reason=reason))
+        if is_final:
+            self._asked_in.pop(tool_call_id, None)
         if policy == "deliver" or (policy == "note" and not is_final):
             await self._deliver_async_result(turns, frame, may_run=policy == "deliver")
         elif is_final:
-            self._settle_late(turns, frame, frame.result, policy)
+            self._settle_late(turns, frame, policy)
         if is_final:
-            turns.deliver(frame.tool_call_id)
+            turns.deliver(tool_call_id)
         await self._call_hooks_and_pay(turns)
 
-    def _policy_for(
-        self, turns: TransactionalLLMContext, tool_call_id: str, *, is_final: bool
-    ) -> str:
+    def _policy_for(self, turns: TransactionalLLMContext, tool_call_id: str) -> str:
         """What becomes of what a call brings now; on time, it is delivered."""
-        epoch = self._asked_in.get(tool_call_id, turns.epoch)
-        if is_final:
-            self._asked_in.pop(tool_call_id, None)
-        policy = turns.policy.late_result if epoch < turns.epoch else "deliver"
-        if policy != "deliver":
-            turns.report_stale(StaleWork("result", epoch, tool_call_id, reason=f"policy: {policy}"))
-        return policy
+        is_late = self._asked_in.get(tool_call_id, turns.epoch) < turns.epoch
+        return turns.policy.late_result if is_late else "deliver"
 
     def _settle_late(
-        self,
-        turns: TransactionalLLMContext,
-        frame: FunctionCallResultFrame | FunctionCallCancelFrame,
-        result: Any,
-        policy: str,
+        self, turns: TransactionalLLMContext, frame: FunctionCallResultFrame, policy: str
     ) -> None:
         """Write what came too late as the policy wants it, and ask for no run."""
         tool_call_id = frame.tool_call_id
         del self._function_calls_in_progress[tool_call_id]
         if policy == "note":
-            content = result_content(frame.function_name, result)
+            content = result_content(frame.function_name, frame.result)
             turns.add_message(note_message(tool_call_id, content))
         else:
             content = dropped_content(
