@@ -11,6 +11,7 @@ count either way.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,19 @@ def judge(outcome: Outcome) -> list[Fault]:
     for judged in (outcome.conversation.judged, outcome.kit.judged):
         faults = judged(outcome, faults) if judged else faults
     return faults
+
+
+def late_answer(fault: Fault) -> int | None:
+    """Which request a fault says was answered after its turn.
+
+    Args:
+        fault: Any fault.
+
+    Returns:
+        The number of the request, from 1; None if the fault is another one.
+    """
+    matched = re.fullmatch(r"request (\d+) was answered [\d.]+ s after its turn", fault.detail)
+    return int(matched[1]) if matched else None
 
 
 class _Judge:

@@ -6,13 +6,12 @@
 
 import base64
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipecat_turn_acid.testing.checks import Finding, Rule
 from pipecat_turn_acid.testing.conversation import Conversation, Kit, Outcome
-from pipecat_turn_acid.testing.judge import Fault
+from pipecat_turn_acid.testing.judge import Fault, late_answer
 from pipecat_turn_acid.testing.providers.server import Piece, fault
 from pipecat_turn_acid.testing.server import ScriptedChatServer
 from pipecat_turn_acid.testing.wire import Chunk, SentCall, Step
@@ -67,8 +66,8 @@ def judged(outcome: Outcome, faults: list[Fault]) -> list[Fault]:
     cut = [mark.at for mark in outcome.barge_ins]
 
     def is_left_open(fault: Fault) -> bool:
-        matched = re.match(r"request (\d+) was answered .* after its turn", fault.detail)
-        pieces = outcome.requests[int(matched[1]) - 1].sent_at if matched else ()
+        number = late_answer(fault)
+        pieces = outcome.requests[number - 1].sent_at if number else ()
         return any(abs(piece - at) < 1e-6 for piece in pieces for at in cut)
 
     return [fault for fault in faults if not is_left_open(fault)]

@@ -15,9 +15,10 @@ from typing import Any
 
 from websockets.protocol import State
 
-from pipecat_turn_acid.testing.conversation import Conversation, Kit, Outcome, connected_llm
+from pipecat_turn_acid.testing.conversation import Conversation, Kit, Outcome
 from pipecat_turn_acid.testing.http import HttpRequest
-from pipecat_turn_acid.testing.judge import Fault, FaultKind
+from pipecat_turn_acid.testing.judge import Fault, late_answer
+from pipecat_turn_acid.testing.providers import responses
 from pipecat_turn_acid.testing.providers.responses import Dialect
 from pipecat_turn_acid.testing.server import ScriptedChatServer
 
@@ -42,14 +43,11 @@ def connect(kit: Kit, server: ScriptedChatServer, conversation: Conversation) ->
     plain = kit.part("llm")
 
     class Connected(plain):
-        def _create_client(self, *args: Any, **kwargs: Any) -> Any:
-            return server.client(max_retries=0)
-
         async def _websocket_connect(self, *args: Any, **kwargs: Any) -> Any:
             return _Connection(server)
 
     Connected.__name__ = plain.__name__
-    return connected_llm(kit.but(llm=Connected), server, conversation)
+    return responses.connect(kit.but(llm=Connected), server, conversation)
 
 
 def judged(_: Outcome, faults: list[Fault]) -> list[Fault]:
@@ -65,9 +63,7 @@ def judged(_: Outcome, faults: list[Fault]) -> list[Fault]:
     Returns:
         The faults that count.
     """
-    return [
-        f for f in faults if f.kind is not FaultKind.DEAD_TURN or "was answered" not in f.detail
-    ]
+    return [fault for fault in faults if late_answer(fault) is None]
 
 
 class _Connection:
