@@ -8,14 +8,18 @@ Pipecat leaves out a call whose arguments are not JSON, and with it the answer
 that the model should get. Reading the same stream tells which calls those are.
 """
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipecat.frames.frames import FunctionCallFromLLM
 from pipecat.processors.aggregators.llm_context import LLMContext
 
-from pipecat_turn_acid.llm import TransactionalLLMMixin, UnreadableArguments, acts_for_a_turn
+from pipecat_turn_acid.llm import (
+    TransactionalLLMMixin,
+    UnreadableArguments,
+    acts_for_a_turn,
+    read_arguments,
+)
 
 if TYPE_CHECKING:
     from pipecat.services.openai.base_llm import BaseOpenAILLMService
@@ -35,11 +39,7 @@ class _StreamedCall:
 
     @property
     def is_readable(self) -> bool:
-        try:
-            json.loads(self.arguments or "{}")
-        except ValueError:
-            return False
-        return True
+        return not isinstance(read_arguments(self.arguments), UnreadableArguments)
 
 
 class _WatchedStream:

@@ -11,6 +11,8 @@ that reads those reads these.
 import json
 from typing import Any, Final
 
+from pipecat_turn_acid.core.messages import MAY_HAVE_COMPLETED
+
 _NOTE: Final = (
     "This tool call ended after the conversation had moved on. Use what came of it if it is of "
     "use; there is no need to mention it."
@@ -19,7 +21,6 @@ _DROPPED: Final = (
     "This tool call ended after the conversation had moved on, and what came of it was not kept. "
 )
 _AGAIN: Final = "Call the tool again if its result is needed."
-_CHECK: Final = "It may have completed. Check before repeating it."
 
 
 def note_message(tool_call_id: str, result: str) -> Any:
@@ -39,7 +40,7 @@ def dropped_content(tool_call_id: str, *, has_side_effects: bool) -> str:
         tool_call_id: The call.
         has_side_effects: Whether it may have acted.
     """
-    advice = _CHECK if has_side_effects else _AGAIN
+    advice = MAY_HAVE_COMPLETED if has_side_effects else _AGAIN
     return _payload(tool_call_id, _DROPPED + advice, "DROPPED")
 
 

@@ -93,15 +93,15 @@ _WORDS_ON_THEIR_WAY = 256
 _CANCEL_PASSES = 16
 """How many passes of the event loop an interruption waits for cancelled tools. No time passes."""
 
+_BROUGHT = (AssistantImageRawFrame, UserImageRawFrame, *_compat.FILE_FRAMES)
+
 _ASKED = (
-    AssistantImageRawFrame,
+    *_BROUGHT,
     LLMMessagesAppendFrame,
     LLMMessagesTransformFrame,
     LLMMessagesUpdateFrame,
     LLMRunFrame,
     TTSSpeakFrame,
-    UserImageRawFrame,
-    *_compat.FILE_FRAMES,
 )
 
 # What says whether words came before it: calls, and what brings messages for one provider alone,
@@ -167,6 +167,21 @@ def conversation_acted_for() -> TransactionalLLMContext | None:
 
 class UnreadableArguments(dict[str, Any]):
     """Stands in for the arguments of a call that were not a JSON object. Empty."""
+
+
+def read_arguments(text: str) -> Any:
+    """Read the arguments of a call.
+
+    Args:
+        text: What the model sent; nothing counts as no arguments.
+
+    Returns:
+        What JSON makes of it, `UnreadableArguments` if it is not JSON.
+    """
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return UnreadableArguments()
 
 
 @dataclass
@@ -675,7 +690,7 @@ def _kind_of(frame: Frame) -> StaleKind:
     """What a cut call tried to bring about."""
     if isinstance(frame, TTSSpeakFrame):
         return "text"
-    if isinstance(frame, (AssistantImageRawFrame, UserImageRawFrame, *_compat.FILE_FRAMES)):
+    if isinstance(frame, _BROUGHT):
         return "result"
     return "run"
 

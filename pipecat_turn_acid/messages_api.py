@@ -8,7 +8,6 @@ Pipecat runs one call of a response, the last, and gives the whole response up w
 arguments are not JSON. Reading the same stream tells which calls the model made.
 """
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from pipecat_turn_acid.llm import (
     UnreadableArguments,
     acts_for_a_turn,
     conversation_acted_for,
+    read_arguments,
 )
 
 if TYPE_CHECKING:
@@ -45,16 +45,8 @@ class _ToolUse:
             context=context,
             tool_call_id=self.tool_call_id,
             function_name=self.name,
-            arguments=self._arguments(),
+            arguments=read_arguments(self.arguments) if self.is_complete else UnreadableArguments(),
         )
-
-    def _arguments(self) -> dict[str, Any]:
-        if not self.is_complete:
-            return UnreadableArguments()
-        try:
-            return json.loads(self.arguments or "{}")
-        except ValueError:
-            return UnreadableArguments()
 
 
 class _WatchedStream:

@@ -8,13 +8,12 @@ Pipecat calls a tool without arguments when those that the model sent are not JS
 """
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 from pipecat.frames.frames import FunctionCallFromLLM
 from pipecat.processors.aggregators.llm_context import LLMContext
 
-from pipecat_turn_acid.llm import TransactionalLLMMixin, UnreadableArguments, acts_for_a_turn
+from pipecat_turn_acid.llm import TransactionalLLMMixin, acts_for_a_turn, read_arguments
 
 if TYPE_CHECKING:
     from pipecat.services.openai.responses.llm import OpenAIResponsesHttpLLMService
@@ -34,16 +33,6 @@ class ResponsesMixin(_Base):
         if not acts_for_a_turn():
             return calls
         return [
-            call
-            if _is_readable(sent["arguments"])
-            else dataclasses.replace(call, arguments=UnreadableArguments())
+            dataclasses.replace(call, arguments=read_arguments(sent["arguments"]))
             for call, sent in zip(calls, function_calls.values(), strict=True)
         ]
-
-
-def _is_readable(arguments: str) -> bool:
-    try:
-        json.loads(arguments or "{}")
-    except ValueError:
-        return False
-    return True

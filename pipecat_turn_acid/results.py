@@ -12,6 +12,8 @@ from typing import Any
 
 from loguru import logger
 
+from pipecat_turn_acid.core.messages import MAY_HAVE_COMPLETED
+
 
 def result_content(function_name: str, result: Any) -> str:
     """Spell a tool's result as Pipecat does.
@@ -40,7 +42,7 @@ def cut_short(function_name: str, *, timed_out: bool, has_side_effects: bool) ->
     how = "timed out" if timed_out else "was cancelled"
     text = f"The function `{function_name}` {how} and returned no result."
     if has_side_effects:
-        text += " It may have completed. Check before repeating it."
+        text += f" {MAY_HAVE_COMPLETED}"
     return text
 
 

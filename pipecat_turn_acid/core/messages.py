@@ -20,9 +20,11 @@ from pipecat_turn_acid.core.errors import InvalidMessageError
 
 Message = dict[str, Any]
 
+MAY_HAVE_COMPLETED: Final = "It may have completed. Check before repeating it."
+"""What the model is told of a call with side effects of which nobody knows how it ended."""
+
 INTERRUPTED_CONTENT: Final = json.dumps(
-    "INTERRUPTED: the user spoke before this call reported. It may have completed. "
-    "Check before repeating it."
+    f"INTERRUPTED: the user spoke before this call reported. {MAY_HAVE_COMPLETED}"
 )
 """The result on record for a call with side effects that was started and then cut."""
 
